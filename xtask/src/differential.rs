@@ -63,6 +63,16 @@ pub fn append_peers() -> Result {
         .run()
 }
 
+/// Lets zarr-python and TensorStore read structured arrays in both spellings, with them and the
+/// binary already in place.
+pub fn struct_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/struct_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Has xarray and zarr-python judge metadata that they rely on, with them and the binary already in
 /// place.
 pub fn xarray_peers() -> Result {

@@ -110,6 +110,13 @@ const STEPS: &[Step] = &[
         run: differential::append_peers,
     },
     Step {
+        name: "struct-peers",
+        about: "zarr-python and TensorStore read structured arrays in both spellings",
+        seconds: 3,
+        installed: true,
+        run: differential::struct_peers,
+    },
+    Step {
         name: "xarray-peers",
         about: "xarray sees what is appended, and masks the same values after migrate and convert",
         seconds: 2,

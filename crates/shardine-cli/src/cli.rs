@@ -8,8 +8,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 
 use crate::failure::Failure;
 use crate::{
-    append, attrs, bench, compact, completions, consolidate, convert, copy, create, demo, info,
-    interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
+    append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
+    info, interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -23,9 +23,10 @@ Examples:
   shardine verify image.zarr
   shardine reshard image.zarr --chunks-per-shard 8
   shardine copy image.zarr backup.zarr
+  shardine compare image.zarr backup.zarr
   shardine bench image.zarr
 
-Exit status: 0 done; 1 verify found damage; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 done; 1 verify found damage, or compare a difference; 2 anything else, with one line on standard error that says why.";
 
 /// Packs chunked arrays into shards, and reads, updates, describes and checks them.
 ///
@@ -55,6 +56,7 @@ pub enum Verb {
     Verify(verify::Verify),
     Repair(repair::Repair),
     Compact(compact::Compact),
+    Compare(compare::Compare),
     Convert(convert::Convert),
     Copy(copy::Copy),
     Shard(repack::Shard),
@@ -66,6 +68,38 @@ pub enum Verb {
     Kv(kv::Kv),
     Bench(bench::Bench),
     Completions(completions::Completions),
+}
+
+/// What comes next after Ctrl-C, for a job that can be resumed.
+pub const RESUME: &str = "run the same command again to resume";
+
+impl Verb {
+    /// What comes next when Ctrl-C has stopped a job of this verb between two of its steps.
+    pub fn resumed_by(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "nothing was written; run the same command again",
+            Self::Convert(args) if args.is_of_stream() => {
+                "a stream cannot be resumed; run the same command again with --overwrite"
+            }
+            Self::Convert(args) if args.is_to_file() => {
+                "nothing was written; run the same command again"
+            }
+            _ => RESUME,
+        }
+    }
+
+    /// What is said when Ctrl-C ends this verb, which cannot be stopped between two steps; `None`
+    /// where that says nothing new.
+    pub fn interrupted_words(&self) -> Option<&'static str> {
+        match self {
+            Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),
+            Self::Write(_) => {
+                Some("every object is the old one or the new one; run the same command again")
+            }
+            Self::Verify(_) => Some("nothing was changed; run the same command again"),
+            _ => None,
+        }
+    }
 }
 
 /// How much of the machine may be used.
@@ -84,6 +118,10 @@ pub struct Machine {
     /// A setting of a remote store, for example aws_endpoint=http://localhost:9000; may repeat
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     store_option: Vec<(String, String)>,
+    /// Send unsigned requests, for public buckets (s3://, gs://, az://). To apply it to one of two
+    /// locations, use --source-option anonymous=true or --target-option anonymous=true
+    #[arg(long, global = true, help_heading = "Store")]
+    anonymous: bool,
     /// Nobody else writes there: update a store that ignores the conditions of writes
     #[arg(long, global = true, help_heading = "Store")]
     single_writer: bool,
@@ -108,7 +146,41 @@ fn parse_format(text: &str) -> Result<ZarrFormat, String> {
     }
 }
 
-pub fn parse_option(text: &str) -> Result<(String, String), String> {
+/// The settings for the stores of two locations, beside those for both.
+#[derive(Debug, Args)]
+pub struct Places {
+    /// A setting for the source's store only, which takes precedence over --store-option; may be
+    /// repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
+    source_option: Vec<(String, String)>,
+    /// A setting for the target's store only, which takes precedence over --store-option; may be
+    /// repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
+    target_option: Vec<(String, String)>,
+}
+
+impl Places {
+    /// The location that is read.
+    pub fn source(&self, machine: &Machine, url: &str) -> Result<Location, Failure> {
+        machine.location_with(url, &self.source_option)
+    }
+
+    /// The location that is written.
+    pub fn target(&self, machine: &Machine, url: &str) -> Result<Location, Failure> {
+        machine.location_with(url, &self.target_option)
+    }
+
+    /// Refuses settings for a target that the command does not have.
+    pub fn no_target(&self, option: &str) -> Result<(), Failure> {
+        if self.target_option.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(format!("--target-option: without {option} there is only one location"))
+            .hint("give its settings with --store-option"))
+    }
+}
+
+fn parse_option(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
     Ok((name.trim().to_owned(), value.to_owned()))
 }
@@ -126,7 +198,11 @@ impl Machine {
     pub fn location_with(&self, url: &str, own: &[(String, String)]) -> Result<Location, Failure> {
         let mut options =
             StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
-        options.pairs = self.store_option.iter().chain(own).cloned().collect();
+        options.pairs = self.store_option.iter().cloned().collect();
+        if self.anonymous {
+            options = options.anonymous();
+        }
+        options.pairs.extend_from_slice(own);
         let location = Location::with_options(url, &options)?.with_format(self.zarr_format);
         if !location.store.read_cost().local {
             interrupt::will_clean_up();

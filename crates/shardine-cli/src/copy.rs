@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use shardine::jobs::{CopyCheck, CopyOptions, Part, copy as copy_all};
 
-use crate::cli::{Machine, parse_option};
+use crate::cli::{Machine, Places};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::packing::{missing, waiting};
@@ -40,12 +40,8 @@ pub struct Copy {
     /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC
     #[arg(value_name = "DST")]
     target: String,
-    /// A setting of the store of SRC alone; may repeat
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option)]
-    source_option: Vec<(String, String)>,
-    /// A setting of the store of DST alone; may repeat
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option)]
-    target_option: Vec<(String, String)>,
+    #[command(flatten)]
+    places: Places,
     /// Remove the data set that is at DST
     #[arg(long)]
     overwrite: bool,
@@ -53,7 +49,7 @@ pub struct Copy {
     /// --threads
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests)]
     requests: usize,
-    /// What is checked in DST
+    /// What is checked of the result
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
     verify: Check,
     /// Copy only part I of N of the objects, so that N processes share the work, in any order and
@@ -77,7 +73,8 @@ enum Check {
     None,
     /// The length of every object
     Size,
-    /// Every byte, by reading it back
+    /// Every byte, by reading it back; so elements are equal too
+    #[value(aliases = ["bytes", "elements"])]
     Content,
 }
 
@@ -91,8 +88,8 @@ fn parse_requests(text: &str) -> Result<usize, String> {
 pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     machine.check_memory()?;
     let start = Instant::now();
-    let source = machine.location_with(&args.source, &args.source_option)?;
-    let target = machine.location_with(&args.target, &args.target_option)?;
+    let source = args.places.source(machine, &args.source)?;
+    let target = args.places.target(machine, &args.target)?;
     let progress = Progress::bytes("copying", 0);
     let bar = progress.clone();
     let mut options = CopyOptions::new()

@@ -34,10 +34,11 @@ pub fn part_line(part: &SetPart) -> String {
     }
 }
 
-/// A part in JSON.
-pub fn describe_part(part: &SetPart) -> Map<String, Value> {
+/// A part in JSON, of the set at a path below the URL.
+pub fn describe_part(part: &SetPart, above: &str) -> Map<String, Value> {
     let mut members = Map::new();
     members.insert("name".to_owned(), json!(part.name));
+    members.insert("path".to_owned(), json!(path_below(above, &part.name)));
     let kind = match &part.content {
         Ok(PartContent::Array(array)) => {
             members.insert("shape".to_owned(), json!(array.shape()));
@@ -55,6 +56,11 @@ pub fn describe_part(part: &SetPart) -> Map<String, Value> {
     };
     members.insert("kind".to_owned(), json!(kind));
     members
+}
+
+/// The path of a part below the URL.
+pub fn path_below(above: &str, name: &str) -> String {
+    if above.is_empty() { name.to_owned() } else { format!("{above}/{name}") }
 }
 
 /// Describes a data set in JSON.
@@ -87,7 +93,7 @@ pub fn describe(set: &dyn DataSet, scan: Scan<'_>) -> Result<Value, Failure> {
         }
         _ => {
             let parts: Vec<Value> =
-                set.parts()?.iter().map(|part| Value::Object(describe_part(part))).collect();
+                set.parts()?.iter().map(|part| Value::Object(describe_part(part, ""))).collect();
             say("parts", Value::Array(parts));
         }
     }

@@ -8,8 +8,9 @@ use shardine::files::{FileError, TypeError};
 use shardine::jobs::{CopyError, ImportError, RepackError};
 use shardine::plan::{ArrayLayoutError, LayoutPart};
 use shardine::store::StoreError;
+use shardine::{DataType, DataTypeError};
 
-use crate::units;
+use crate::{no_data_set, units};
 
 /// How a verb ends that fails.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, and has already reported it.
     Damage,
+    /// A comparison has found a difference, which its report has told.
+    Differs,
     /// Stopped by Ctrl-C.
     Interrupted,
 }
@@ -45,9 +48,23 @@ impl Failure {
         }
     }
 
+    /// What is wrong, in one line.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Told { message, .. } => message,
+            Self::NobodyReads => "nobody reads the output",
+            Self::Damage => "damage was found",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// An I/O error on a file.
     pub fn file(path: &Path, error: &io::Error) -> Self {
-        Self::new(format!("{}: {error}", path.display()))
+        let failure = Self::new(format!("{}: {error}", path.display()));
+        match missing_folder(path, error) {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
     }
 
     /// A command line that cannot be parsed. The parser's own report is a page; this is its first
@@ -78,6 +95,27 @@ impl Failure {
             None => see,
         })
     }
+}
+
+/// The hint for a file whose folder does not exist.
+fn missing_folder(path: &Path, error: &io::Error) -> Option<String> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty())?;
+    let missing = error.kind() == io::ErrorKind::NotFound && !parent.exists();
+    missing.then(|| format!("there is no folder {}", parent.display()))
+}
+
+/// The data type that an option names.
+pub fn data_type(text: &str) -> Result<DataType, Failure> {
+    DataType::parse_name(text).map_err(|error| {
+        let failure = Failure::new(format!("--dtype: {error}"));
+        match error {
+            DataTypeError::Unknown { .. } => failure.hint(
+                "such as bool, int8 to int64, uint8 to uint64, float16 to float64, complex64, complex128, string, bytes, \
+                 numpy.datetime64[ns] or r16; names of numpy such as <u2 work too",
+            ),
+            _ => failure,
+        }
+    })
 }
 
 /// A name as one shell word.
@@ -115,6 +153,7 @@ impl From<shardine::Error> for Failure {
                 let at = quoted(at);
                 Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
             }
+            shardine::Error::NoNode { at } => Some(no_data_set::hint(at)),
             shardine::Error::Copy(error) => copy_hint(error),
             shardine::Error::Repack(error) => repack_hint(error),
             shardine::Error::File(error) => file_hint(error),
@@ -124,7 +163,7 @@ impl From<shardine::Error> for Failure {
                 quoted(at)
             )),
             shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
-                remote_hint(source)
+                remote_hint(path, source)
             }
             _ => error.hint(),
         };
@@ -135,18 +174,44 @@ impl From<shardine::Error> for Failure {
     }
 }
 
-/// What to do about a remote store that denies access, or that was not asked for lack of
+/// What to do about a remote store that denies access, does not answer, or was not asked for lack of
 /// credentials.
-fn remote_hint(error: &io::Error) -> Option<String> {
-    // Without credentials the S3 client assumes it runs inside Amazon, where a server provides
-    // them.
-    let asked_for_some = error.to_string().contains("/latest/api/token");
-    let refused = error.kind() == io::ErrorKind::PermissionDenied;
-    (asked_for_some || refused).then(|| {
-        "credentials come from the environment (AWS_ACCESS_KEY_ID and so on) or --store-option; a public bucket is \
-         read with --store-option aws_skip_signature=true; docs/remote.md has the details"
-            .to_owned()
-    })
+fn remote_hint(path: &str, error: &io::Error) -> Option<String> {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {}
+        io::ErrorKind::NotConnected => {
+            return Some(
+                "nothing answers there: check the name and the network, and of a server of your own \
+                 --store-option endpoint=URL"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    }
+    let scheme = path.split_once("://").map_or("", |(scheme, _)| scheme);
+    let credentials = match scheme.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" => {
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_PROFILE is not read: \
+             `eval \"$(aws configure export-credentials --format env)\"` sets both from a profile), and \
+             --store-option endpoint=URL for a server other than Amazon's"
+        }
+        "gs" | "gcs" => "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key",
+        "az" | "azure" | "abfs" | "abfss" => {
+            "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
+        }
+        "http" | "https" => {
+            return Some(
+                "a user and a password go into the URL, https://USER:PASSWORD@HOST/PATH; what is not public in a \
+                 bucket is reached by the scheme of its store, such as s3://"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "a public bucket is read with --anonymous; else {credentials}; on a machine of the cloud with a role, \
+         SHARDINE_INSTANCE_CREDENTIALS=true; docs/remote.md has the details"
+    ))
 }
 
 /// What to do about a refused job, where an option or a verb helps.
@@ -161,6 +226,9 @@ fn repack_hint(error: &RepackError) -> Option<String> {
             "-o writes the result elsewhere; or make it version 3 first: `shardine migrate {} --remove-v2`",
             quoted(at)
         )),
+        RepackError::OtherJob { command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, or give --restart to begin again"))
+        }
         RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
             Some("finish that job, or give --restart to start over".to_owned())
         }
@@ -171,6 +239,9 @@ fn repack_hint(error: &RepackError) -> Option<String> {
 /// What to do about a refused copy, where an option helps.
 fn copy_hint(error: &CopyError) -> Option<String> {
     match error {
+        CopyError::OtherCopy { request: Some(_), command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, choose another name, or give --restart"))
+        }
         CopyError::OtherCopy { request: Some(_), .. } => {
             Some("finish it, choose another name, or give --restart".to_owned())
         }
@@ -179,6 +250,9 @@ fn copy_hint(error: &CopyError) -> Option<String> {
             quoted(from),
             quoted(at)
         )),
+        CopyError::Overlap { .. } => {
+            Some("choose a target outside of the source, and the other way round".to_owned())
+        }
         CopyError::Marker { .. } => Some("choose another name, or give --overwrite".to_owned()),
         CopyError::Length { .. } | CopyError::Content { .. } => Some(
             "the same command again copies it again; all else that is there is kept".to_owned(),
@@ -212,6 +286,7 @@ fn with_option(error: &shardine::Error) -> Option<String> {
 fn file_hint(error: &FileError) -> Option<String> {
     match error {
         FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+        FileError::Io { name, source } => missing_folder(Path::new(name), source),
         FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
         FileError::Shape { .. } => {
             Some("--region names the part of the array that the file is for".to_owned())
@@ -228,10 +303,14 @@ fn import_hint(error: &ImportError) -> Option<String> {
             Some("choose another name, or give --overwrite".to_owned())
         }
         ImportError::LeftByStream { .. } => Some("give --overwrite to start over".to_owned()),
+        ImportError::OtherOptions { command: Some(command), .. }
+        | ImportError::OtherFile { command: Some(command), .. } => {
+            Some(format!("finish it with `{command}`, or give --overwrite to start over"))
+        }
         ImportError::OtherOptions { .. } => {
             Some("give the options of then, or --overwrite to start over".to_owned())
         }
-        ImportError::OtherFile { at, name } => Some(format!(
+        ImportError::OtherFile { at, name, .. } => Some(format!(
             "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
             quoted(name),
             quoted(at)

@@ -4,22 +4,24 @@ use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 
 use clap::Args;
-use serde_json::{Value, json};
-use shardine::precomputed::Volume;
+use serde_json::{Map, Value, json};
+use shardine::jobs::{UnfinishedJob, unfinished_job};
+use shardine::precomputed::{KeyFolders, Volume};
 use shardine::store::StoreError;
-use shardine::zarr::ZarrFormat;
 use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
+use shardine::zarr::{OpaqueArray, ZarrFormat};
 use shardine::{
     Array, ArrayNode, Child, CodecSpec, DataType, ElementSize, Group, Node, codec_words, open_in,
 };
 
 use crate::cli::Machine;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
-use crate::{data_set, units, volume};
+use crate::value_folders::Description;
+use crate::{data_set, opaque, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +31,11 @@ Examples:
   shardine info image.zarr --json | jq .stored.ratio
 
 Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
-metadata, the names and sizes of the stored objects, and the indexes of shards.";
+metadata, the names and sizes of the stored objects, and the indexes of shards. Of an array that names a codec or a data
+type which is not known here all else is shown, and what is missing.
+
+Folders of precomputed meshes, skeletons and annotations are described too, by themselves and with the volume that names
+them.";
 
 /// Describe an array, a group, a volume or another data set
 #[derive(Debug, Args)]
@@ -72,10 +78,34 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = machine.location(&args.url)?;
     let set = open_in(&engine, &location)?;
+    let job = unfinished_job(&location)?;
     if let Some(opened) = set.downcast_ref::<Volume>() {
-        return volume::info(&args.url, opened, args.fast, args.json);
+        return volume::info(&engine, &args.url, opened, args.fast, args.json, job.as_ref());
+    }
+    if let Some(folders) = set.downcast_ref::<KeyFolders>() {
+        let description = Description::of(&engine, folders, args.fast)?;
+        // Else it is an `info` of something else, and the reason why it is no volume is all there is.
+        if description.is_known() {
+            let mut out = BufWriter::new(io::stdout().lock());
+            match args.json {
+                true => writeln!(out, "{:#}", description.describe())?,
+                false => description.write(&mut out, &args.url)?,
+            }
+            return Ok(out.flush()?);
+        }
     }
     let mut out = BufWriter::new(io::stdout().lock());
+    if let Some(array) = set.downcast_ref::<OpaqueArray>() {
+        let stored = match array.listing() {
+            Ok(listing) => args.stored(listing)?,
+            Err(_) => None,
+        };
+        match args.json {
+            true => writeln!(out, "{:#}", opaque::describe(array, stored.as_ref()))?,
+            false => opaque::write(&mut out, &args.url, array, stored.as_ref(), args.attributes)?,
+        }
+        return Ok(out.flush()?);
+    }
     // Zarr also has attributes, consolidated metadata and documents of two versions to describe.
     let node = match (set.downcast_ref::<ArrayNode>(), set.downcast_ref::<Group>()) {
         (Some(array), _) => ZarrNode::Array(array),
@@ -102,6 +132,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         if let Value::Object(members) = &mut description {
             let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
             members.insert("formats".to_owned(), json!(formats));
+            members.insert("unfinished_job".to_owned(), job_json(job.as_ref()));
         }
         writeln!(out, "{description:#}")?;
     } else {
@@ -115,18 +146,45 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
             let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
             line(&mut out, "there is", other)?;
         }
+        write_job(&mut out, &args.url, job.as_ref())?;
         if args.attributes {
             let attributes = match node {
                 ZarrNode::Array(array) => array.metadata().attributes(),
                 ZarrNode::Group(group) => group.metadata().attributes(),
             };
-            for (name, value) in attributes {
-                writeln!(out, "\n{name}\n{value:#}")?;
-            }
+            write_attributes(&mut out, attributes)?;
         }
     }
     out.flush()?;
     Ok(())
+}
+
+/// Says that a job on the data set has not ended.
+pub fn write_job(out: &mut dyn Write, url: &str, job: Option<&UnfinishedJob>) -> io::Result<()> {
+    let Some(job) = job else { return Ok(()) };
+    let begun = job.command.as_ref().map(|command| format!(", `{command}`"));
+    let begun = begun.unwrap_or_default();
+    let text = match job.in_use {
+        true => format!("a job is rebuilding it{begun}"),
+        false => format!(
+            "a job that rebuilds it was interrupted{begun}; run that again, or `shardine repair {}` to undo it",
+            quoted(url)
+        ),
+    };
+    line(out, "unfinished", text)
+}
+
+/// The same for programs.
+pub fn job_json(job: Option<&UnfinishedJob>) -> Value {
+    job.map_or(
+        Value::Null,
+        |job| json!({ "folder": job.folder, "command": job.command, "in_use": job.in_use }),
+    )
+}
+
+/// The values of attributes.
+pub fn write_attributes(out: &mut dyn Write, attributes: &Map<String, Value>) -> io::Result<()> {
+    attributes.iter().try_for_each(|(name, value)| writeln!(out, "\n{name}\n{value:#}"))
 }
 
 /// A Zarr node that is described with its metadata.
@@ -155,7 +213,7 @@ impl Info {
 }
 
 /// A version for programs.
-fn format_id(format: ZarrFormat) -> &'static str {
+pub fn format_id(format: ZarrFormat) -> &'static str {
     match format {
         ZarrFormat::V2 => "zarr2",
         ZarrFormat::V3 => "zarr3",
@@ -163,7 +221,7 @@ fn format_id(format: ZarrFormat) -> &'static str {
 }
 
 /// A version for display.
-fn format_name(format: ZarrFormat) -> &'static str {
+pub fn format_name(format: ZarrFormat) -> &'static str {
     match format {
         ZarrFormat::V2 => "Zarr v2",
         ZarrFormat::V3 => "Zarr v3",
@@ -318,6 +376,7 @@ pub fn describe(array: &ArrayNode, stored: Option<&Stored>) -> Value {
         "index": index,
         "chunk_key_encoding": metadata.key_encoding().to_json(),
         "attributes": metadata.attributes(),
+        "unsupported": [],
     });
     if let (Some(stored), Value::Object(members)) = (stored, &mut description) {
         members.insert("stored".to_owned(), describe_stored(array, stored));
@@ -371,14 +430,28 @@ pub fn write_array(
 ) -> io::Result<()> {
     let metadata = array.metadata();
     let (shape, data_type) = (array.shape(), array.data_type());
-    let sharding = sharding(metadata.codecs());
+    let sharded = if sharding(metadata.codecs()).is_some() { ", sharded" } else { "" };
     line(out, "array", url)?;
-    let sharded = if sharding.is_some() { ", sharded" } else { "" };
     line(out, "format", format!("{}{sharded}", format_name(array.zarr_format())))?;
     line(out, "shape", format!("{}{}", units::shape(shape), axis_names(metadata)))?;
     line(out, "type", type_line(data_type))?;
     line(out, "fill value", data_type.format_element(&metadata.fill().0))?;
-    let size = |shape: &[u64]| match raw_bytes(shape, data_type) {
+    write_packing(out, array, Some(data_type))?;
+    write_codecs(out, metadata.codecs())?;
+    line(out, "keys", format!("like {}", example_key(metadata)))?;
+    if let Some(stored) = stored {
+        write_stored(out, array, stored)?;
+    }
+    line(out, "attributes", summary(metadata.attributes().keys()))
+}
+
+/// The shapes of chunks and shards, with their sizes if the type is known.
+pub fn write_packing(
+    out: &mut dyn Write,
+    array: &Array,
+    data_type: Option<&DataType>,
+) -> io::Result<()> {
+    let size = |shape: &[u64]| match data_type.and_then(|data_type| raw_bytes(shape, data_type)) {
         Some(bytes) => format!("{}, {}", units::shape(shape), units::size(bytes)),
         None => units::shape(shape),
     };
@@ -389,22 +462,21 @@ pub fn write_array(
         let count = units::count(units::elements(&chunks), "chunk");
         line(out, name, format!("{}, {count} ({})", size(shard), units::shape(&chunks)))?;
     }
-    match &sharding {
-        Some(sharding) => {
-            line(out, "codecs", codec_words::show_chain(&sharding.codecs))?;
-            let chain = codec_words::show_chain(&sharding.index_codecs);
-            line(out, "index", format!("at the {}, {chain}", sharding.index_location))?;
-            if metadata.codecs().len() > 1 {
-                line(out, "of shards", codec_words::show_chain(metadata.codecs()))?;
-            }
-        }
-        None => line(out, "codecs", codec_words::show_chain(metadata.codecs()))?,
+    Ok(())
+}
+
+/// The codecs of chunks, and of shards the index.
+pub fn write_codecs(out: &mut dyn Write, codecs: &[CodecSpec]) -> io::Result<()> {
+    let Some(sharding) = sharding(codecs) else {
+        return line(out, "codecs", codec_words::show_chain(codecs));
+    };
+    line(out, "codecs", codec_words::show_chain(&sharding.codecs))?;
+    let chain = codec_words::show_chain(&sharding.index_codecs);
+    line(out, "index", format!("at the {}, {chain}", sharding.index_location))?;
+    if codecs.len() > 1 {
+        line(out, "of shards", codec_words::show_chain(codecs))?;
     }
-    line(out, "keys", format!("like {}", example_key(metadata)))?;
-    if let Some(stored) = stored {
-        write_stored(out, array, stored)?;
-    }
-    line(out, "attributes", summary(metadata.attributes().keys()))
+    Ok(())
 }
 
 pub fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::Result<()> {
@@ -484,7 +556,7 @@ fn example_key(metadata: &ArrayMetadata) -> String {
 }
 
 /// The number of names, and the first few.
-fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
+pub fn summary<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     const MOST: usize = 8;
     let count = names.len();
     if count == 0 {
@@ -539,14 +611,18 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
     let children: Vec<Value> = children
         .iter()
         .map(|Child { name, node, .. }| match node {
-            Ok(Node::Group(_)) => json!({ "name": name, "kind": "group" }),
+            Ok(Node::Group(_)) => json!({ "name": name, "path": name, "kind": "group" }),
             Ok(Node::Array(array)) => json!({
                 "name": name,
+                "path": name,
                 "kind": "array",
                 "shape": array.shape(),
                 "dtype": array.data_type().to_json(),
             }),
-            Err(error) => json!({ "name": name, "kind": "error", "message": error.to_string() }),
+            Err(error) => {
+                let message = error.to_string();
+                json!({ "name": name, "path": name, "kind": "error", "message": message })
+            }
         })
         .collect();
     Ok(json!({

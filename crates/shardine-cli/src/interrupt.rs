@@ -16,6 +16,9 @@ static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Cancels the job of this process.
 static TOKEN: OnceLock<CancelToken> = OnceLock::new();
 
+/// What is said when Ctrl-C ends the program.
+static WORDS: OnceLock<&'static str> = OnceLock::new();
+
 /// The exit status of a program ended by SIGINT, as shells report it.
 pub const INTERRUPTED: u8 = 130;
 
@@ -34,6 +37,12 @@ fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
 pub fn token() -> CancelToken {
     will_clean_up();
     TOKEN.get_or_init(CancelToken::new).clone()
+}
+
+/// From now on Ctrl-C says this before it ends a verb that it cannot stop between two steps.
+pub fn will_say(words: &'static str) {
+    will_clean_up();
+    let _ = WORDS.set(words);
 }
 
 /// From now on Ctrl-C removes this file, or this folder with everything in it.
@@ -102,6 +111,9 @@ pub fn will_clean_up() {
                 remove(path);
             }
             shardine::jobs::abort_unfinished_uploads(PATIENCE);
+            if let Some(words) = WORDS.get() {
+                eprintln!("interrupted; {words}");
+            }
             std::process::exit(INTERRUPTED.into());
         });
     });

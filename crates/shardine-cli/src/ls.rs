@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
 use shardine::stored::{PossibleObject, ShardEntries};
-use shardine::zarr::MAX_DEPTH;
+use shardine::zarr::{MAX_DEPTH, OpaqueArray};
 use shardine::{Array, DataSet, PartContent, SetKind, open_in};
 
 use crate::cli::Machine;
@@ -63,18 +63,25 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if tree && args.json {
-        writeln!(out, "{:#}", json_tree(&*set, args.recursive, 0)?)?;
+        writeln!(out, "{:#}", json_tree(&*set, "", args.recursive, 0)?)?;
     } else if tree {
         let empty = write_tree(&mut out, &*set, "", args.recursive, 0)?;
         if empty {
             eprintln!("note: the group is empty");
         }
     } else {
-        let array = args.level.of(&*set, &location, None)?;
+        let opened;
+        let array = match set.downcast_ref::<OpaqueArray>() {
+            Some(opaque) => opaque.listing()?,
+            None => {
+                opened = args.level.of(&*set, &location, None)?;
+                &opened
+            }
+        };
         match (args.chunks, args.shards) {
-            (true, _) => chunks(&mut out, &array, args.json)?,
-            (_, true) => shards(&mut out, &array, args.json)?,
-            _ => objects(&mut out, &array, args.json)?,
+            (true, _) => chunks(&mut out, array, args.json)?,
+            (_, true) => shards(&mut out, array, args.json)?,
+            _ => objects(&mut out, array, args.json)?,
         }
     }
     out.flush()?;
@@ -109,13 +116,20 @@ fn write_tree(
     Ok(parts.is_empty())
 }
 
-fn json_tree(set: &dyn DataSet, recursive: bool, depth: usize) -> Result<Value, Failure> {
+fn json_tree(
+    set: &dyn DataSet,
+    path: &str,
+    recursive: bool,
+    depth: usize,
+) -> Result<Value, Failure> {
     let (mut nodes, mut noted) = (Vec::new(), false);
     for part in set.parts()? {
         note_unlisted(depth, part.listed, &mut noted);
-        let mut members = data_set::describe_part(&part);
+        let mut members = data_set::describe_part(&part, path);
         if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
-            members.insert("children".to_owned(), json_tree(&**set, recursive, depth + 1)?);
+            let path = data_set::path_below(path, &part.name);
+            let children = json_tree(&**set, &path, recursive, depth + 1)?;
+            members.insert("children".to_owned(), children);
         }
         nodes.push(Value::Object(members));
     }

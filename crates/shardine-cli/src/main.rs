@@ -9,7 +9,9 @@ mod append;
 mod attrs;
 mod bench;
 mod cli;
+mod command;
 mod compact;
+mod compare;
 mod completions;
 mod consolidate;
 mod convert;
@@ -25,16 +27,20 @@ mod interrupt;
 mod kv;
 mod ls;
 mod migrate;
+mod no_data_set;
+mod opaque;
 mod packing;
 mod plan;
 mod progress;
 mod read;
+mod region;
 mod repack;
 mod repair;
 mod said;
 mod sharding;
 mod units;
 mod update;
+mod value_folders;
 mod verify;
 mod volume;
 mod write;
@@ -49,6 +55,9 @@ use failure::Failure;
 
 /// A check has found damage, and has reported it.
 const DAMAGED: u8 = 1;
+
+/// A comparison has found a difference, and has told it.
+const DIFFERENT: u8 = 1;
 
 /// Any other failure.
 const FAILED: u8 = 2;
@@ -70,6 +79,10 @@ fn main() -> ExitCode {
     if cli.machine.quiet {
         said::be_quiet();
     }
+    // Jobs that a token stops say it when they have stopped.
+    if let Some(words) = cli.verb.interrupted_words() {
+        interrupt::will_say(words);
+    }
     let result = match &cli.verb {
         Verb::Demo(args) => demo::run(args, &cli.machine),
         Verb::Info(args) => info::run(args, &cli.machine),
@@ -82,6 +95,7 @@ fn main() -> ExitCode {
         Verb::Append(args) => append::run(args, &cli.machine),
         Verb::Repair(args) => repair::run(args, &cli.machine),
         Verb::Compact(args) => compact::run(args, &cli.machine),
+        Verb::Compare(args) => compare::run(args, &cli.machine),
         Verb::Consolidate(args) => consolidate::run(args, &cli.machine),
         Verb::Convert(args) => convert::run(args, &cli.machine),
         Verb::Copy(args) => copy::run(args, &cli.machine),
@@ -99,9 +113,22 @@ fn main() -> ExitCode {
         Err(failure) => {
             // Do not leave unfinished uploads behind.
             shardine::jobs::abort_unfinished_uploads(interrupt::PATIENCE);
-            refuse(&failure, json)
+            let next = cli.verb.resumed_by();
+            match failure {
+                Failure::Interrupted => interrupted(next, json),
+                failure => refuse(&failure, json),
+            }
         }
     }
+}
+
+/// Says that Ctrl-C has stopped a job, and what comes next.
+fn interrupted(next: &str, json: bool) -> ExitCode {
+    match json {
+        true => eprintln!("{}", json!({ "error": "interrupted", "hint": next })),
+        false => eprintln!("interrupted; {next}"),
+    }
+    ExitCode::from(interrupt::INTERRUPTED)
 }
 
 /// Prints the reason to standard error: one line and at most one more with what to do, or one line
@@ -115,14 +142,8 @@ fn refuse(failure: &Failure, json: bool) -> ExitCode {
     match failure {
         Failure::NobodyReads => ExitCode::SUCCESS,
         Failure::Damage => ExitCode::from(DAMAGED),
-        Failure::Interrupted if json => {
-            tell("interrupted", Some("run the same command again to resume"));
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
-        Failure::Interrupted => {
-            eprintln!("interrupted; run the same command again to resume");
-            ExitCode::from(interrupt::INTERRUPTED)
-        }
+        Failure::Differs => ExitCode::from(DIFFERENT),
+        Failure::Interrupted => interrupted(cli::RESUME, json),
         Failure::Told { message, hint } => {
             tell(message, hint.as_deref());
             ExitCode::from(FAILED)

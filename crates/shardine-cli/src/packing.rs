@@ -76,9 +76,8 @@ pub struct JobArgs {
     /// Tell what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How the result is checked: not at all; by comparing all bytes that were moved; by decoding
-    /// and comparing all elements as well [default: bytes, for a remote target none]
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// What is checked of the result [default: content, for a remote target none]
+    #[arg(long, value_enum, value_name = "WHAT")]
     verify: Option<Check>,
     /// Report in JSON
     #[arg(long)]
@@ -89,10 +88,16 @@ pub struct JobArgs {
 #[derive(Debug, Clone)]
 pub struct PerShard(pub Packing);
 
+/// What is checked of a result. `copy` has the same words for the same, and `size`: there objects stay
+/// what they are.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Check {
+    /// Nothing
     None,
-    Bytes,
+    /// Every index, and every byte of what was moved, by reading it back
+    #[value(alias = "bytes")]
+    Content,
+    /// The same, and all elements, by decoding both sides
     Elements,
 }
 
@@ -203,7 +208,7 @@ impl JobArgs {
         match self.verify {
             None => is_local,
             Some(Check::None) => false,
-            Some(Check::Bytes | Check::Elements) => true,
+            Some(Check::Content | Check::Elements) => true,
         }
     }
 
@@ -211,7 +216,7 @@ impl JobArgs {
     pub fn check(&self) -> Option<RepackCheck> {
         self.verify.map(|check| match check {
             Check::None => RepackCheck::None,
-            Check::Bytes => RepackCheck::Bytes,
+            Check::Content => RepackCheck::Bytes,
             Check::Elements => RepackCheck::Elements,
         })
     }

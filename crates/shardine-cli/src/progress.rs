@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shardine::Engine;
 use shardine::jobs::{JobContext, JobProgress};
 
-use crate::{interrupt, said, units};
+use crate::{command, interrupt, said, units};
 
 /// Speed and time left come from this much of the recent past.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ impl Progress {
     /// What a job runs with that moves this bar and is stopped by Ctrl-C: the data is then valid,
     /// and the same command resumes.
     pub fn context(&self, engine: &Arc<Engine>) -> JobContext {
-        self.watch(JobContext::new(engine).cancel(&interrupt::token()))
+        self.watch(resumable(engine))
     }
 
     /// The same for a job that waits for a stream, which only the end of the program interrupts.
@@ -142,6 +142,11 @@ impl Progress {
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// The context of a job that Ctrl-C stops and the same command resumes.
+fn resumable(engine: &Arc<Engine>) -> JobContext {
+    JobContext::new(engine).cancel(&interrupt::token()).command(&command::given())
 }
 
 /// How fast it goes.

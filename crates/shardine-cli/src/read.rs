@@ -9,13 +9,14 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::files::{self, FileError, IfExists, check_free, is_device};
 use shardine::jobs::{ExportOptions, export_to_file, export_to_stream};
-use shardine::{Array, ElementSize, Elements, Error, FillValue, Region, open_in};
+use shardine::{Array, ElementSize, Elements, Error, FillValue, Location, Region, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::interrupt::Unfinished;
 use crate::progress::Progress;
+use crate::region::RegionArgs;
 use crate::{said, units};
 
 const EXAMPLES: &str = "\
@@ -24,11 +25,16 @@ Examples:
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine read image.zarr --region=-1 -o - | sha256sum
   shardine read image.zarr --region 10,20,0:8
+  shardine read image.zarr --region z=10:20,x=5 -o plane.npy
+  shardine read volume --region x=5000:5064,z=1200 --offset -o part.npy
 
 A region has one item per axis, start:stop:step or an integer; missing axes are whole, and `...` stands for
-as many as are missing. Negative numbers count from the end. A name that ends in .npy makes a .npy file, any
-other the elements alone: little-endian, in C order; strings are joined by NUL, and bytes of variable length
-have their length before them, a little-endian u32.";
+as many as are missing. Negative numbers count from the end. Where the axes have names, which `shardine info`
+shows, items may be given by name instead, in any order. With --offset, numbers are coordinates of the data set,
+which begin at the voxel_offset of a precomputed volume; negative ones are coordinates too.
+
+A name that ends in .npy makes a .npy file, any other the elements alone: little-endian, in C order; strings are
+joined by NUL, and bytes of variable length have their length before them, a little-endian u32.";
 
 /// The most elements that are shown on the screen.
 const SHOWN: u64 = 1000;
@@ -39,9 +45,8 @@ const SHOWN: u64 = 1000;
 pub struct Read {
     /// The array
     url: String,
-    /// Which elements, such as 0:64,:,7:8 [default: all]
-    #[arg(long, value_name = "REGION", allow_hyphen_values = true)]
-    region: Option<Region>,
+    #[command(flatten)]
+    region: RegionArgs,
     #[command(flatten)]
     level: Level,
     /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements
@@ -60,11 +65,23 @@ impl Read {
     /// Reads a whole array into a file.
     pub fn whole(url: &str, output: &Path, overwrite: bool, json: bool) -> Self {
         let (url, output) = (url.to_owned(), Some(output.to_owned()));
-        Self { url, region: None, level: Level::default(), output, overwrite, json }
+        Self {
+            url,
+            region: RegionArgs::default(),
+            level: Level::default(),
+            output,
+            overwrite,
+            json,
+        }
     }
 }
 
 pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
+    run_at(args, &machine.location(&args.url)?, machine)
+}
+
+/// The same of a place that has settings of its own.
+pub fn run_at(args: &Read, location: &Location, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     if let Some(path) = args.output.as_deref()
         && path != Path::new("-")
@@ -73,9 +90,9 @@ pub fn run(args: &Read, machine: &Machine) -> Result<(), Failure> {
         check_free(path, IfExists::replaced(args.overwrite))?;
     }
     let (engine, budget) = machine.engine_and_buffer()?;
-    let location = machine.location(&args.url)?;
-    let array = args.level.of(&*open_in(&engine, &location)?, &location, None)?;
-    let region = args.region.clone().unwrap_or_default();
+    let set = open_in(&engine, location)?;
+    let array = args.level.of(&*set, location, None)?;
+    let region = args.region.of(&*set, args.level)?;
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let job = Job { array: &array, region: &region, shape, budget };
     let bytes = match args.output.as_deref() {

@@ -12,7 +12,7 @@ use shardine::precomputed::KeyFolders;
 use shardine::precomputed::Volume;
 use shardine::{Error, Location, Packing, open_in};
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
 use crate::consolidate;
 use crate::dataset::Level;
 use crate::failure::Failure;
@@ -97,6 +97,8 @@ struct Place {
     /// Where the result goes; without it the data set itself is changed
     #[arg(short, long, value_name = "DST")]
     output: Option<String>,
+    #[command(flatten)]
+    places: Places,
 }
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
@@ -154,7 +156,10 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
 impl Place {
     /// What is to be repacked, and where it is.
     fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Source), Failure> {
-        let location = machine.location(&self.url)?;
+        let location = self.places.source(machine, &self.url)?;
+        if self.output.is_none() {
+            self.places.no_target("-o")?;
+        }
         if self.output.is_none() && !job.dry_run {
             // A killed job may have left it without its name.
             recover(&location)?;
@@ -177,7 +182,7 @@ impl Place {
     }
 
     fn target(&self, machine: &Machine) -> Result<Option<Location>, Failure> {
-        self.output.as_deref().map(|url| machine.location(url)).transpose()
+        self.output.as_deref().map(|url| self.places.target(machine, url)).transpose()
     }
 
     fn repack_volume(
@@ -213,8 +218,8 @@ fn run(
         return Err(Failure::new("--level: only the levels of precomputed volumes have numbers")
             .hint("name one of the arrays of the group"));
     }
-    let source = machine.location(&place.url)?;
-    let target = place.output.as_deref().map(|url| machine.location(url)).transpose()?;
+    let source = place.places.source(machine, &place.url)?;
+    let target = place.target(machine)?;
     let name = place.output.as_deref().unwrap_or(&place.url);
     run_job(&source, target.as_ref(), options, job, machine, name)
 }

@@ -9,7 +9,7 @@ use shardine::Location;
 use shardine::jobs::{JobContext, Repair as Done, RepairKind, RepairOptions, repair as repair_all};
 use shardine::store::StoreExt;
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
 use crate::{said, units};
@@ -50,6 +50,8 @@ pub struct Repair {
     /// .set-aside, beside it]
     #[arg(long, value_name = "DIR")]
     set_aside: Option<String>,
+    #[command(flatten)]
+    places: Places,
     /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of
     /// it
     #[arg(long)]
@@ -61,7 +63,7 @@ pub struct Repair {
 
 pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = machine.location(&args.url)?;
+    let location = args.places.source(machine, &args.url)?;
     let aside = set_aside(args, machine, &location)?;
     let folder = aside.to_string();
     let progress = Progress::things("checking", 0);
@@ -187,12 +189,20 @@ fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Lo
             format!("{of}.set-aside")
         }
     };
+    // What is in the same store is reached in the same way.
+    let locate = |place: &str| match &args.set_aside {
+        Some(_) => args.places.target(machine, place),
+        None => args.places.source(machine, place),
+    };
+    if args.set_aside.is_none() {
+        args.places.no_target("--set-aside")?;
+    }
     let aside = match place.contains("://") {
-        true => machine.location(&place)?,
+        true => locate(&place)?,
         false => {
             let path =
                 std::path::absolute(&place).map_err(|e| Failure::file(Path::new(&place), &e))?;
-            machine.location(&path.to_string_lossy())?
+            locate(&path.to_string_lossy())?
         }
     };
     let inside = match (is_file, aside.store.has_folders()) {

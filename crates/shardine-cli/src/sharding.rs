@@ -9,8 +9,7 @@ use shardine::Location;
 use shardine::jobs::{
     RepackOutcome, RepackVolumeOptions, RepackedScale, repack_keys, repack_volume,
 };
-use shardine::plan::Unsaid;
-use shardine::plan::{ShardingRequest, VolumePacking};
+use shardine::plan::{ShardingRequest, Unsaid, ValueSizes, VolumePacking};
 use shardine::precomputed::KeyValueStore;
 use shardine::shard::uint64::{Encoding, KeyHash, Sharding};
 
@@ -227,12 +226,37 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
         "" => name.to_owned(),
         key => format!("{}, level {} ({key})", name.trim_end_matches('/'), scale.level),
     };
-    match scale.outcome {
+    let mut line = match scale.outcome {
         RepackOutcome::Unchanged => format!("{name}: {packing} already"),
         _ if dry_run => format!("{name}: would have {packing}"),
         RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was resumed"),
         _ => format!("{name}: {packing}"),
+    };
+    if let Some(sizes) = &scale.measured {
+        line += &format!("; {}", measured(sizes));
     }
+    line
+}
+
+/// Why values are compressed with gzip, or not.
+pub fn measured(sizes: &ValueSizes) -> String {
+    format!(
+        "data {} as {} took {}, and {} with gzip",
+        sizes.encoding().name(),
+        units::count(sizes.count, "chunk"),
+        units::size(sizes.raw),
+        units::size(sizes.gzip)
+    )
+}
+
+/// The same for programs.
+pub fn measured_json(sizes: Option<&ValueSizes>) -> Value {
+    let json = |sizes: &ValueSizes| {
+        json!({
+            "chunks": sizes.count, "raw_bytes": sizes.raw, "gzip_bytes": sizes.gzip,
+        })
+    };
+    sizes.map_or(Value::Null, json)
 }
 
 fn to_json(scale: &RepackedScale) -> Value {
@@ -245,6 +269,7 @@ fn to_json(scale: &RepackedScale) -> Value {
             _ => "done",
         },
         "sharding": scale.sharding.as_ref().map(Sharding::to_json),
+        "measured": measured_json(scale.measured.as_ref()),
         "chunks_moved": scale.chunks_moved,
         "chunks_recompressed": scale.chunks_recompressed,
         "objects_written": scale.objects_written,

@@ -1,16 +1,20 @@
 //! Describes and lists precomputed volumes.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use shardine::Engine;
+use shardine::jobs::UnfinishedJob;
 use shardine::precomputed::{Scale, Volume};
 use shardine::shard::uint64::Sharding;
 
 use crate::dataset::Level;
 use crate::failure::Failure;
-use crate::info::{cells, line, raw_bytes};
+use crate::info::{cells, job_json, line, raw_bytes, write_job};
 use crate::ls::write_table;
 use crate::units;
+use crate::value_folders::Beside;
 
 /// What is stored of a scale.
 #[derive(Default)]
@@ -45,16 +49,28 @@ impl Stored {
 }
 
 /// Describes a volume.
-pub fn info(url: &str, volume: &Volume, fast: bool, as_json: bool) -> Result<(), Failure> {
+pub fn info(
+    engine: &Arc<Engine>,
+    url: &str,
+    volume: &Volume,
+    fast: bool,
+    as_json: bool,
+    job: Option<&UnfinishedJob>,
+) -> Result<(), Failure> {
     let mut stored = Vec::new();
     for level in 0..volume.info().scales().len() {
         stored.push(if fast { None } else { Some(Stored::scan(volume, level)?) });
     }
+    let folders = volume.folders_beside();
+    let beside = Beside::of(engine, &folders, fast);
     let mut out = BufWriter::new(io::stdout().lock());
     if as_json {
-        writeln!(out, "{:#}", describe(volume, &stored))?;
+        let mut description = describe(volume, &stored, &beside);
+        description["unfinished_job"] = job_json(job);
+        writeln!(out, "{description:#}")?;
     } else {
-        write_volume(&mut out, url, volume, &stored)?;
+        write_volume(&mut out, url, volume, &stored, &beside)?;
+        write_job(&mut out, url, job)?;
     }
     out.flush()?;
     Ok(())
@@ -66,13 +82,14 @@ fn with_channels(volume: &Volume, shape: [u64; 3]) -> Vec<u64> {
     shape
 }
 
-fn describe(volume: &Volume, stored: &[Option<Stored>]) -> Value {
+fn describe(volume: &Volume, stored: &[Option<Stored>], beside: &Beside<'_>) -> Value {
     let info = volume.info();
     let levels: Vec<Value> = info
         .scales()
         .iter()
         .zip(stored)
-        .map(|(scale, stored)| {
+        .enumerate()
+        .map(|(level, (scale, stored))| {
             let (shape, chunk) =
                 (with_channels(volume, scale.size), with_channels(volume, scale.chunk_size()));
             let stored = stored.as_ref().map(|stored| {
@@ -92,6 +109,7 @@ fn describe(volume: &Volume, stored: &[Option<Stored>]) -> Value {
                 "chunk_shape": chunk,
                 "chunk_sizes": scale.chunk_sizes,
                 "encoding": scale.encoding.name(),
+                "unsupported": Vec::from_iter(volume.array(level).err().map(|e| e.to_string())),
                 "sharding": scale.sharding.as_ref().map(Sharding::to_json),
                 "array_bytes": raw_bytes(&shape, info.data_type()),
                 "stored": stored,
@@ -108,6 +126,7 @@ fn describe(volume: &Volume, stored: &[Option<Stored>]) -> Value {
         "channels": info.channels(),
         "type": info.document().get("type"),
         "levels": levels,
+        "beside": beside.describe(),
     })
 }
 
@@ -129,6 +148,7 @@ fn write_volume(
     url: &str,
     volume: &Volume,
     stored: &[Option<Stored>],
+    beside: &Beside<'_>,
 ) -> io::Result<()> {
     let info = volume.info();
     line(out, "volume", url)?;
@@ -136,13 +156,7 @@ fn write_volume(
     line(out, "format", format!("Neuroglancer precomputed, {kind}"))?;
     line(out, "type", info.data_type().name())?;
     line(out, "axes", format!("x, y, z, channel ({})", units::count(info.channels(), "channel")))?;
-    let others: Vec<&str> = ["mesh", "skeletons", "segment_properties"]
-        .into_iter()
-        .filter(|name| info.document().get(*name).is_some_and(|value| !value.is_null()))
-        .collect();
-    if !others.is_empty() {
-        line(out, "beside it", others.join(", "))?;
-    }
+    beside.write(out)?;
     for (level, (scale, stored)) in info.scales().iter().zip(stored).enumerate() {
         writeln!(out)?;
         write_scale(out, volume, level, scale, stored.as_ref())?;
@@ -165,10 +179,14 @@ fn write_scale(
     line(out, "resolution", format!("{} nm", numbers(&scale.resolution)))?;
     if scale.voxel_offset != [0; 3] {
         let offset = scale.voxel_offset.map(|voxel| voxel.to_string()).join(", ");
-        line(out, "offset", format!("{offset} (regions are counted from 0 here)"))?;
+        line(out, "offset", format!("{offset} (regions count from 0, with --offset from here)"))?;
     }
     let chunk = with_channels(volume, scale.chunk_size());
     line(out, "chunk", format!("{}, {}", units::shape(&chunk), scale.encoding.name()))?;
+    if let Err(error) = volume.array(level) {
+        let limits = "it can be copied and its chunks listed, but not its elements read";
+        line(out, "unsupported", format!("{error}; {limits}"))?;
+    }
     if scale.chunk_sizes.len() > 1 {
         let copies = scale.chunk_sizes.len();
         line(out, "copies", format!("{copies}, in chunks of different shapes; the first is read"))?;

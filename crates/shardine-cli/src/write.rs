@@ -9,12 +9,13 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::{Input, InputOptions};
 use shardine::precomputed::Volume;
-use shardine::{ElementSize, Region, WriteOrder, WriteReport, open_in};
+use shardine::{ElementSize, WriteOrder, WriteReport, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::region::RegionArgs;
 use crate::update::Update;
 use crate::{said, units};
 
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   shardine write image.zarr volume.npy
   shardine write image.zarr --region 0:64,:,7:8 part.npy
+  shardine write image.zarr --region z=10,c=1 plane.npy
   shardine write image.zarr --cast float_volume.npy
   shardine write volume --level 1 --region 0:64,0:64,0:16 part.npy
   generate | shardine write image.zarr -
@@ -42,9 +44,8 @@ pub struct Write {
     url: String,
     /// The elements: .npy, or else raw bytes; - is raw bytes from standard input
     file: PathBuf,
-    /// Which elements to replace, such as 0:64,:,7:8 [default: all]
-    #[arg(long, value_name = "REGION", allow_hyphen_values = true)]
-    region: Option<Region>,
+    #[command(flatten)]
+    region: RegionArgs,
     #[command(flatten)]
     level: Level,
     /// How hard gzip tries in the shards of a precomputed volume, from 0 to 9 [default: 6]
@@ -74,7 +75,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let set = open_in(&engine, &location)?;
     let is_volume = set.is::<Volume>();
     let array = args.level.of(&*set, &location, args.gzip_level)?;
-    let region = args.region.clone().unwrap_or_default();
+    let region = args.region.of(&*set, args.level)?;
     let shape = region.resolve(array.shape()).map_err(shardine::Error::from)?.shape();
     let mut input = input(&args.file)?;
     if is_volume {

@@ -229,3 +229,115 @@ fn jobs_that_are_killed_leave_the_array_whole_and_the_same_command_finishes_them
         jobs.iter().zip(1..).map(|((words, to_target), seed)| kill(words, *to_target, seed)).sum();
     assert!(killed >= 50, "{killed} jobs were killed before their end");
 }
+
+/// Names below a folder that only a writer at work should have there.
+fn of_ours(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut waiting) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(next) = waiting.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name.starts_with(".shardine") || name.ends_with(".tmp") {
+                found.push(path.clone());
+            }
+            if path.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Kills a command until it has left files of its own often enough, and resumes it each time:
+/// nothing of them is there then.
+fn leaves_nothing(arguments: &[&str], scene: &Path, prepare: &dyn Fn()) {
+    const OFTEN: u64 = 4;
+    let fresh = || {
+        let _ = fs::remove_dir_all(scene);
+        fs::create_dir_all(scene).unwrap();
+        prepare();
+    };
+    fresh();
+    let start = Instant::now();
+    run(arguments);
+    let duration = start.elapsed();
+    assert_eq!(of_ours(scene), Vec::<PathBuf>::new(), "{arguments:?}");
+    let expected = tree(scene);
+    let (mut random, mut left, mut tried) = (Random(7), 0, 0);
+    while left < OFTEN {
+        tried += 1;
+        assert!(tried < 400, "{arguments:?}: {left} of {tried} left something in {duration:?}");
+        fresh();
+        let mut child = shardine(arguments).spawn().unwrap();
+        thread::sleep(duration.mul_f64((random.next() % 1000) as f64 / 1000.0));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The marker is left by every run that did not end.
+        let temporary = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "tmp");
+        left += u64::from(of_ours(scene).iter().any(|path| temporary(path)));
+        let again = shardine(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&again.stderr);
+        let complete = told.contains("exists");
+        assert!(again.status.success() || complete, "{arguments:?}: {told}");
+        assert_eq!(of_ours(scene), Vec::<PathBuf>::new(), "{arguments:?}");
+        assert!(tree(scene) == expected, "{arguments:?}: other bytes");
+    }
+}
+
+#[test]
+fn a_copy_that_was_killed_and_resumed_leaves_no_file_of_its_own() {
+    let folder = folder();
+    let (origin, scene) = (folder.path().join("origin"), folder.path().join("scene"));
+    fs::create_dir(&origin).unwrap();
+    hierarchy(&origin);
+    let target = scene.join("new.zarr");
+    let arguments = ["copy", origin.to_str().unwrap(), target.to_str().unwrap()];
+    leaves_nothing(&arguments, &scene, &|| {});
+}
+
+#[test]
+fn a_conversion_of_a_file_that_was_killed_and_resumed_leaves_no_file_of_its_own() {
+    let folder = folder();
+    let (file, scene) = (folder.path().join("in.raw"), folder.path().join("scene"));
+    fs::write(&file, noise(512 * 512, 3)).unwrap();
+    let target = scene.join("new.zarr");
+    let arguments = [
+        "convert",
+        file.to_str().unwrap(),
+        target.to_str().unwrap(),
+        "--shape",
+        "512,512",
+        "--dtype",
+        "uint8",
+        "--chunk",
+        "16,16",
+        "--shard",
+        "none",
+    ];
+    leaves_nothing(&arguments, &scene, &|| {});
+}
+
+#[test]
+fn an_append_that_was_killed_and_resumed_leaves_no_file_of_its_own() {
+    let folder = folder();
+    let (file, scene) = (folder.path().join("in.raw"), folder.path().join("scene"));
+    fs::write(&file, noise(64 * 128 * 128, 3)).unwrap();
+    let target = scene.join("new.zarr");
+    let target = target.to_str().unwrap();
+    let arguments = ["append", target, file.to_str().unwrap(), "--commit-every", "4"];
+    let prepare = || {
+        run(&[
+            "create",
+            target,
+            "--shape",
+            "0,128,128",
+            "--dtype",
+            "uint8",
+            "--chunk",
+            "1,32,32",
+            "--shard",
+            "4,128,128",
+        ]);
+    };
+    leaves_nothing(&arguments, &scene, &prepare);
+}

@@ -28,11 +28,12 @@ pub use chunk_codec::ChunkCodec;
 pub use codecs::prefix_between;
 pub use context::Context;
 pub use data_type::{
-    DataType, DataTypeError, Element, ElementSize, FillValue, InvalidElement, Kind, SwapUnit,
+    DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize, FillValue,
+    InvalidElement, Kind, SwapUnit,
 };
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};
 pub use extension::{Extension, shown};
-pub use registry::{Codec, CodecSpec, from_spec, names};
+pub use registry::{Codec, CodecSpec, from_spec, means_same, names};
 pub use spec_json::{codec_specs_from_json, codec_specs_to_json};
 pub use traits::{ArraySpec, ArrayToArray, ArrayToBytes, BytesToBytes, EncodedSize, Endian};

@@ -40,3 +40,18 @@ pub fn from_spec(spec: &CodecSpec) -> Result<Codec, CodecError> {
 pub fn names() -> impl Iterator<Item = &'static str> {
     crate::codecs::names()
 }
+
+/// Whether two members of a list of codecs mean the same, however each is spelled: by an alias, or
+/// with defaults left out.
+///
+/// Codecs that are not known mean the same if they are spelled the same.
+pub fn means_same(a: &CodecSpec, b: &CodecSpec) -> bool {
+    if a == b {
+        return true;
+    }
+    match (from_spec(a), from_spec(b)) {
+        // A codec prints what was made of its configuration, defaults included.
+        (Ok(a), Ok(b)) => format!("{a:?}") == format!("{b:?}"),
+        _ => false,
+    }
+}

@@ -29,6 +29,7 @@ mod packing;
 mod publisher;
 mod read;
 mod region_item;
+mod region_text;
 pub mod selection;
 pub mod shard;
 pub mod source;

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 pub use crate::into_region::{AxisRange, IntoRegion};
 use crate::region_item::Item;
+pub use crate::region_text::{RegionAxes, RegionText};
 
 /// What is wrong with a region.
 #[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
@@ -54,6 +55,52 @@ pub enum RegionError {
         start: i128,
         /// Its length.
         len: u64,
+    },
+    /// Some items name their axis, and others do not.
+    #[error(
+        "region \"{region}\": either every item names its axis, as in z=10:20,x=5, or none does"
+    )]
+    Mixed {
+        /// The whole text.
+        region: String,
+    },
+    /// Two items name the same axis.
+    #[error("axis \"{name}\" is named twice in a region")]
+    NamedTwice {
+        /// Which.
+        name: String,
+    },
+    /// No axis has this name.
+    #[error("there is no axis \"{name}\"; the axes are {}", names.join(", "))]
+    UnknownAxis {
+        /// As given.
+        name: String,
+        /// The names that there are.
+        names: Vec<String>,
+    },
+    /// Several axes have this name.
+    #[error("more than one axis is called \"{name}\"; give one item per axis, in their order")]
+    SharedName {
+        /// Which.
+        name: String,
+    },
+    /// The axes have no names.
+    #[error("the {rank} axes have no names; give one item per axis, in their order")]
+    Unnamed {
+        /// How many there are.
+        rank: usize,
+    },
+    /// A coordinate lies outside of the data set.
+    #[error("coordinate {at} is outside of axis {axis}, which has the coordinates {first}:{end}")]
+    Outside {
+        /// Which axis.
+        axis: usize,
+        /// As given.
+        at: i128,
+        /// That of the first element.
+        first: i128,
+        /// One past that of the last element.
+        end: i128,
     },
     /// A buffer's size does not match the region.
     #[error("region has {expected} bytes, the buffer {actual}")]
@@ -149,6 +196,11 @@ impl Region {
         Self { text: None, items: items.into_iter().collect() }
     }
 
+    /// What it says of each of so many axes.
+    pub(crate) fn items_of(&self, rank: usize) -> Result<Vec<Item>, RegionError> {
+        Ok(full_items(&self.items, rank)?.into_iter().cloned().collect())
+    }
+
     /// The elements that the region selects in an array of this shape.
     pub fn resolve(&self, shape: &[u64]) -> Result<Selection, RegionError> {
         resolve_items(&self.items, shape)
@@ -158,7 +210,14 @@ impl Region {
 /// The elements that these items select in an array of this shape; axes after the last item are
 /// whole.
 pub(crate) fn resolve_items(items: &[Item], shape: &[u64]) -> Result<Selection, RegionError> {
-    let rank = shape.len();
+    let full = full_items(items, shape.len())?;
+    let axes = full.iter().zip(shape).enumerate();
+    let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
+    Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
+}
+
+/// One item for each of so many axes.
+fn full_items(items: &[Item], rank: usize) -> Result<SmallVec<[&Item; 8]>, RegionError> {
     let named = items.iter().filter(|i| **i != Item::Ellipsis).count();
     if named > rank {
         return Err(RegionError::Rank { items: named, rank });
@@ -171,9 +230,7 @@ pub(crate) fn resolve_items(items: &[Item], shape: &[u64]) -> Result<Selection, 
         }
     }
     full.resize(rank, &Item::WHOLE);
-    let axes = full.iter().zip(shape).enumerate();
-    let axes = axes.map(|(axis, (item, &len))| item.resolve(axis, len));
-    Ok(Selection { axes: axes.collect::<Result<_, _>>()? })
+    Ok(full)
 }
 
 impl From<&Selection> for Region {

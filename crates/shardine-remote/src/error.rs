@@ -3,8 +3,10 @@
 use std::io;
 
 use object_store::Error;
+use object_store::client::{HttpError, HttpErrorKind};
 use shardine_store::{Key, StoreError};
 
+use crate::credentials::NoCredentials;
 use crate::place::{chain, user_of};
 
 /// Texts that must not appear in a message.
@@ -125,6 +127,15 @@ pub(crate) fn failed(
     {
         return StoreError::NotFound { key: key.clone(), store: store.to_owned() };
     }
+    let source = cause(secrets, error);
+    StoreError::Io { operation, path: format!("{store}/{key}"), source }
+}
+
+/// What went wrong with a request, without secrets.
+pub(crate) fn cause(secrets: &Secrets, error: &Error) -> io::Error {
+    if let Some(refused) = NoCredentials::within(error) {
+        return io::Error::new(io::ErrorKind::PermissionDenied, refused);
+    }
     let mut message = secrets.hide(&chain(error));
     if let Some((end, _)) = message.char_indices().nth(LONGEST) {
         message.truncate(end);
@@ -135,10 +146,22 @@ pub(crate) fn failed(
             io::ErrorKind::PermissionDenied
         }
         Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
+        error if is_unconnected(error) => io::ErrorKind::NotConnected,
         _ => io::ErrorKind::Other,
     };
-    let source = io::Error::new(kind, message);
-    StoreError::Io { operation, path: format!("{store}/{key}"), source }
+    io::Error::new(kind, message)
+}
+
+/// Whether there was no connection to the server.
+fn is_unconnected(error: &Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(http) = error.downcast_ref::<HttpError>() {
+            return http.kind() == HttpErrorKind::Connect;
+        }
+        next = error.source();
+    }
+    false
 }
 
 #[cfg(test)]

@@ -16,6 +16,8 @@ use object_store::{ClientConfigKey, ClientOptions, HeaderMap, HeaderValue};
 
 use crate::commit::WRITES;
 use crate::cost::Cost;
+use crate::credentials::NoCredentials;
+use crate::options::CONNECT_TIMEOUT;
 use crate::spool::Spool;
 
 /// No answer to a write is longer, nor is a list of a thousand objects; no error message needs to
@@ -82,6 +84,8 @@ pub(crate) struct Connector {
     pub read_timeout: Duration,
     /// Whether all requests go to Google Cloud Storage.
     pub is_google: bool,
+    /// Whether the metadata service of the machine may be asked for credentials.
+    pub instance_credentials: bool,
 }
 
 /// Signs requests.
@@ -111,6 +115,11 @@ struct Service {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        if !self.connector.instance_credentials
+            && let Some(refused) = NoCredentials::of(&request)
+        {
+            return Err(HttpError::new(HttpErrorKind::Unknown, refused));
+        }
         let Ok(exchange) = EXCHANGE.try_with(Arc::clone) else {
             return self.execute(request, false).await;
         };
@@ -198,6 +207,10 @@ impl Service {
         let Some(Signer::Azure { store, account }) = self.connector.signer.get() else {
             return Ok(());
         };
+        // Not signed in this way: anonymous, or with a token in its query.
+        if !request.headers().contains_key("authorization") {
+            return Ok(());
+        }
         let refused = |error| HttpError::new::<object_store::Error>(HttpErrorKind::Unknown, error);
         let credential = store.credentials().get_credential().await.map_err(refused)?;
         if let AzureCredential::AccessKey(_) = &*credential {
@@ -319,7 +332,7 @@ impl Service {
         let mut builder = reqwest::Client::builder()
             .https_only(!says(ClientConfigKey::AllowHttp))
             .tls_danger_accept_invalid_certs(says(ClientConfigKey::AllowInvalidCertificates))
-            .connect_timeout(Duration::from_secs(30))
+            .connect_timeout(CONNECT_TIMEOUT)
             .http1_only();
         builder = builder.user_agent(
             value(ClientConfigKey::UserAgent)

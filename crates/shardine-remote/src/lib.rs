@@ -11,6 +11,7 @@
 
 mod commit;
 mod cost;
+mod credentials;
 mod encoding;
 mod error;
 mod exchange;

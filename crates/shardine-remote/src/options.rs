@@ -21,10 +21,16 @@ use crate::place::user_of;
 /// | `conditional_uploads` | whether the conditions of multipart uploads are reliable; see below |
 /// | `decoded_limit` | maximum size of an object once its `Content-Encoding` is decoded; 256 MiB |
 /// | `put_limit` | bytes accepted in one request; 5 GiB, for Google Cloud Storage 5 TiB |
+/// | `anonymous` | `true`: requests are not signed, and no credentials are looked for |
+/// | `instance_credentials` | `true`: the machine's metadata service may be asked; see below |
 ///
 /// `conditional_uploads` says whether only one of several multipart uploads on the same condition
 /// is completed. By default it is `true` for Amazon S3 and Azure, which document it, and `false`
 /// otherwise.
+///
+/// If no credentials are set, requests fail immediately. Only with `instance_credentials`, or the
+/// environment variable `SHARDINE_INSTANCE_CREDENTIALS=true`, are they requested from the metadata
+/// service of the cloud machine.
 ///
 /// All other options are those of the `object_store` crate, which uses the names of the usual
 /// environment variables: `aws_access_key_id`, `aws_endpoint`, `aws_skip_signature`,
@@ -72,6 +78,11 @@ impl StoreOptions {
         self
     }
 
+    /// With requests that are not signed, as a public bucket allows.
+    pub fn anonymous(self) -> Self {
+        self.with("anonymous", "true")
+    }
+
     /// The name of an option whose value is a secret, or a URL with a user in it; `None` if there
     /// is none.
     ///
@@ -112,6 +123,10 @@ pub(crate) struct Tuning {
     pub put_limit: Option<u64>,
     /// Maximum size of an encoded object once it is decoded, which happens in memory.
     pub decoded_limit: u64,
+    /// Whether requests go without a signature.
+    pub anonymous: bool,
+    /// Whether the metadata service of the machine may be asked for credentials.
+    pub instance_credentials: bool,
     pub single_writer: bool,
     pub memory: u64,
 }
@@ -125,6 +140,12 @@ pub(crate) const LARGEST_PUT: u64 = 5 << 30;
 /// The maximum that Google Cloud Storage accepts in one request.
 pub(crate) const LARGEST_GOOGLE_PUT: u64 = 5 << 40;
 
+/// How long a connection may take to be made.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The environment variable that allows asking the metadata service of the machine.
+const INSTANCE_CREDENTIALS: &str = "SHARDINE_INSTANCE_CREDENTIALS";
+
 impl Tuning {
     /// Extracts its options, and returns the others.
     pub fn new(options: &StoreOptions) -> Result<(Self, Vec<(String, String)>), StoreError> {
@@ -137,9 +158,15 @@ impl Tuning {
             conditional_uploads: None,
             put_limit: None,
             decoded_limit: 256 << 20,
+            anonymous: false,
+            instance_credentials: false,
             single_writer: options.single_writer,
             memory: options.memory,
         };
+        if let Some(value) = std::env::var_os(INSTANCE_CREDENTIALS) {
+            tuning.instance_credentials =
+                parse_bool(INSTANCE_CREDENTIALS, &value.to_string_lossy())?;
+        }
         let mut others = Vec::new();
         for (name, value) in &options.pairs {
             let number = |least: u64, most: u64| match value.parse::<u64>() {
@@ -153,10 +180,10 @@ impl Tuning {
                 "retry_timeout" => tuning.retry_timeout = Duration::from_secs(number(0, 86_400)?),
                 "read_timeout" => tuning.read_timeout = Duration::from_secs(number(1, 86_400)?),
                 "conditional_uploads" => {
-                    let said = value.to_ascii_lowercase().parse::<bool>();
-                    let said = said.map_err(|_| refuse(name, "it takes true or false"))?;
-                    tuning.conditional_uploads = Some(said);
+                    tuning.conditional_uploads = Some(parse_bool(name, value)?);
                 }
+                "anonymous" => tuning.anonymous = parse_bool(name, value)?,
+                "instance_credentials" => tuning.instance_credentials = parse_bool(name, value)?,
                 "put_limit" => tuning.put_limit = Some(number(1, LARGEST_GOOGLE_PUT)?),
                 "decoded_limit" => tuning.decoded_limit = number(1, 1 << 40)?,
                 other => others.push((other.to_owned(), value.clone())),
@@ -164,6 +191,11 @@ impl Tuning {
         }
         Ok((tuning, others))
     }
+}
+
+fn parse_bool(name: &str, value: &str) -> Result<bool, StoreError> {
+    let said = value.to_ascii_lowercase().parse::<bool>();
+    said.map_err(|_| refuse(name, "it takes true or false"))
 }
 
 /// An error about an option. Its value is not shown: it may be a secret.

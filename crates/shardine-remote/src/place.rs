@@ -12,9 +12,10 @@ use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, R
 use shardine_store::StoreError;
 use url::Url;
 
+use crate::credentials;
 use crate::error::Secrets;
 use crate::exchange::{Connector, Signer};
-use crate::options::{Tuning, refuse};
+use crate::options::{CONNECT_TIMEOUT, Tuning, refuse};
 
 /// The kind of a store, where it makes a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +222,9 @@ fn s3(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError> {
     for (key, value) in order.client_config(endpoint.as_deref().is_some_and(is_plain)) {
         builder = builder.with_config(AmazonS3ConfigKey::Client(key), value);
     }
+    if order.tuning.anonymous {
+        builder = builder.with_skip_signature(true).with_credentials(credentials::unsigned_s3());
+    }
     let builder = builder.with_bucket_name(order.address.bucket).with_retry(retry(order.tuning));
     let store = builder.with_http_connector(order.connector.clone()).build();
     let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
@@ -238,6 +242,10 @@ fn google(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError
     secrets.add(builder.get_config_value(&GoogleConfigKey::ServiceAccountKey).as_deref());
     for (key, value) in order.client_config(false) {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
+    }
+    if order.tuning.anonymous {
+        builder =
+            builder.with_skip_signature(true).with_credentials(credentials::unsigned_google());
     }
     let builder = builder.with_bucket_name(order.address.bucket).with_retry(retry(order.tuning));
     let store = builder.with_http_connector(order.connector.clone()).build();
@@ -259,6 +267,13 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
     for (key, value) in order.client_config(endpoint.as_deref().is_some_and(is_plain)) {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
+    let mut connector = order.connector.clone();
+    // This type names the metadata service explicitly.
+    let credential_type = builder.get_config_value(&AzureConfigKey::CredentialType);
+    connector.instance_credentials |= credential_type.as_deref() == Some("managed_identity");
+    if order.tuning.anonymous {
+        builder = builder.with_skip_signature(true).with_credentials(credentials::unsigned_azure());
+    }
     let Address { scheme, bucket, .. } = order.address;
     let with_account = bucket.split_once('@');
     let builder = match with_account {
@@ -266,8 +281,14 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
         None => builder.with_container_name(bucket),
     };
     let account = builder.get_config_value(&AzureConfigKey::AccountName);
+    let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
+    if account.is_none() && with_account.is_none() && emulator.as_deref() != Some("true") {
+        let reason = "it names no account: set AZURE_STORAGE_ACCOUNT_NAME or the option account_name, or write it as \
+                      az://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH";
+        return Err(StoreError::Url { url: order.address.name(), reason: reason.to_owned() });
+    }
     let builder = builder.with_retry(retry(order.tuning));
-    let store = builder.with_http_connector(order.connector.clone()).build();
+    let store = builder.with_http_connector(connector).build();
     let store = Arc::new(store.map_err(|error| order.failed(secrets, &error))?);
     let from_url = with_account.and_then(|(_, host)| host.split('.').next());
     // The emulator's account has this name, which the builder knows but does not expose.
@@ -415,11 +436,12 @@ fn client_names(options: &[(String, String)]) -> Vec<String> {
 /// The settings of the HTTP client, except those that the user has set.
 fn client_config(tuning: &Tuning, plain: bool, named: &[String]) -> Vec<(ClientConfigKey, String)> {
     let seconds = format!("{} seconds", tuning.read_timeout.as_secs());
+    let connect = format!("{} seconds", CONNECT_TIMEOUT.as_secs());
     // A large part on a slow line takes its time; what counts is that something moves.
     let mut config = vec![
         (ClientConfigKey::ReadTimeout, seconds),
         (ClientConfigKey::Timeout, "1 day".to_owned()),
-        (ClientConfigKey::ConnectTimeout, "10 seconds".to_owned()),
+        (ClientConfigKey::ConnectTimeout, connect),
         // Connections are kept for the next batch.
         (ClientConfigKey::PoolMaxIdlePerHost, tuning.requests.to_string()),
     ];

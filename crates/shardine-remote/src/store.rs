@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::commit::{self, History, headers_kept};
 use crate::cost::Cost;
-use crate::error::{Secrets, failed};
+use crate::error::{Secrets, cause, failed};
 use crate::exchange::{Connector, Exchange};
 use crate::object::RemoteObject;
 use crate::options::{LARGEST_GOOGLE_PUT, LARGEST_PUT, StoreOptions, Tuning};
@@ -90,7 +90,9 @@ impl RemoteStore {
         let read_timeout = tuning.read_timeout;
         let is_google = url.split_once("://").and_then(|(scheme, _)| place::kind_of(scheme))
             == Some(Kind::Google);
-        let connector = Connector { read_timeout, is_google, ..Connector::default() };
+        let instance_credentials = tuning.instance_credentials;
+        let connector =
+            Connector { read_timeout, is_google, instance_credentials, ..Connector::default() };
         let cost = Arc::clone(&connector.cost);
         let place = place::connect(url, &tuning, others, connector)?;
         let Place {
@@ -523,9 +525,7 @@ impl Store for RemoteStore {
         let found = match runtime::run(task).map_err(io)? {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(Listing::default()),
-            Err(error) => {
-                return Err(io(io::Error::other(self.0.secrets.hide(&place::chain(&error)))));
-            }
+            Err(error) => return Err(io(cause(&self.0.secrets, &error))),
         };
         let below = match prefix {
             Some(key) => format!("{}{key}/", self.0.prefix),

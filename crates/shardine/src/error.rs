@@ -1,10 +1,11 @@
-use shardine_codec::{DataType, DataTypeError, InvalidElement};
+use shardine_codec::{CodecError, DataType, DataTypeError, ExtensionError, InvalidElement};
 use shardine_engine::Error as EngineError;
 use shardine_store::{Key, StoreError};
 
 use crate::files::FileError;
 use crate::jobs::{
-    AppendError, ConvertError, CopyError, ImportError, JobError, MigrateError, RepackError,
+    AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
+    RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::plan::ArrayLayoutError;
@@ -101,6 +102,14 @@ pub enum Error {
     NoNode {
         /// Where it was looked for.
         at: String,
+    },
+    /// The metadata names something that is not supported here, so that elements cannot be read.
+    #[error("{at}: {reason}")]
+    Unsupported {
+        /// Which array.
+        at: String,
+        /// What is not supported, and what can be done all the same.
+        reason: String,
     },
     /// There is no volume.
     #[error("there is no precomputed volume at {at}: it has no \"info\"")]
@@ -229,6 +238,14 @@ pub enum Error {
         /// Its format.
         format: &'static str,
     },
+    /// A region was given in coordinates, and the data set has none.
+    #[error("{at} has no coordinates of its own: elements of {format} are counted from 0")]
+    NoOrigin {
+        /// Which data set.
+        at: String,
+        /// Its format.
+        format: &'static str,
+    },
     /// There is a group where an array was requested.
     #[error("{at} is a group, not an array")]
     NotAnArray {
@@ -295,6 +312,9 @@ pub enum Error {
     /// Planes cannot be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// Two data sets cannot be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// A new array cannot be stored as requested.
     #[error(transparent)]
     ArrayLayout(#[from] ArrayLayoutError),
@@ -357,6 +377,9 @@ impl Error {
             }
             Self::AppendLost { .. } => Some("open the array again to see what it has".to_owned()),
             Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
+            Self::Unsupported { at, .. } => Some(format!(
+                "read it with a library that knows it; `shardine info {at}` shows all that is known here"
+            )),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"
@@ -390,11 +413,38 @@ impl Error {
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Append(error) => error.hint(),
+            Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(
                 "`shardine verify {at}` tells which; write them again, or accept the loss with \
                  `shardine repair --accept-loss`"
             )),
             _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// Whether a document was refused because it names what is not known here, and not because it is
+    /// wrong.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        match self {
+            Self::Metadata { source, .. } => matches!(
+                **source,
+                MetadataError::ZarrV2
+                    | MetadataError::UnknownFormat { .. }
+                    | MetadataError::Member(ExtensionError::UnknownMember { .. })
+                    | MetadataError::Unsupported { .. }
+                    | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
+            ),
+            Self::Layout { source, .. } => matches!(
+                **source,
+                LayoutError::Codec {
+                    source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
+                    ..
+                }
+            ),
+            Self::Unsupported { .. } => true,
+            _ => false,
         }
     }
 }

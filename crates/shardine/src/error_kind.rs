@@ -4,7 +4,7 @@ use shardine_engine::Error as EngineError;
 use shardine_store::StoreError;
 
 use crate::Error;
-use crate::jobs::{CopyError, JobError, RepackError};
+use crate::jobs::{CompareError, CopyError, JobError, RepackError};
 use crate::layout::EncodeError;
 
 /// Whose fault an error is, and so what a program can do about it.
@@ -77,6 +77,7 @@ impl Error {
             Self::Job(error) => of_job(error),
             Self::Copy(error) => of_copy(error),
             Self::Repack(error) => of_repack(error),
+            Self::Compare(error) => of_compare(error),
             _ => ErrorKind::Request,
         }
     }
@@ -132,6 +133,19 @@ fn of_copy(error: &CopyError) -> ErrorKind {
         CopyError::Unlisted { .. } => ErrorKind::Unsupported,
         CopyError::Length { .. } | CopyError::Content { .. } => ErrorKind::Storage,
         _ => ErrorKind::Request,
+    }
+}
+
+fn of_compare(error: &CompareError) -> ErrorKind {
+    match error {
+        CompareError::Nothing { .. } => ErrorKind::NotFound,
+        CompareError::Levels { .. } => ErrorKind::Damaged,
+        CompareError::LeftOut { .. }
+        | CompareError::KeyValues { .. }
+        | CompareError::Unlisted { .. }
+        | CompareError::FileType { .. } => ErrorKind::Unsupported,
+        CompareError::File { .. } => ErrorKind::Storage,
+        CompareError::NoLevels { .. } | CompareError::RawFile { .. } => ErrorKind::Request,
     }
 }
 

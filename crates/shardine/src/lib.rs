@@ -162,13 +162,15 @@ pub use half::{bf16, f16};
 pub use location::{IntoLocation, Location, LocationSpec};
 pub use num_complex::Complex;
 pub use plan::Packing;
-pub use selection::{Axis, AxisRange, IntoRegion, Region, RegionError, Selection};
+pub use selection::{
+    Axis, AxisRange, IntoRegion, Region, RegionAxes, RegionError, RegionText, Selection,
+};
 pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, DataTypeError, Element, ElementSize, Elements, ElementsRef, FillValue,
-    InvalidElement, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize,
+    Elements, ElementsRef, FillValue, InvalidElement, Kind, VariableElements,
 };
 pub use shardine_remote::StoreOptions;
 pub use source::{GeneratorSource, Source, SourceError};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use shardine_store::Key;
 
 use crate::engine::GridKey;
-use crate::{Array, Error, Location};
+use crate::{Array, Error, Location, Region, RegionAxes, RegionText};
 
 /// How deep data sets may be nested: deeper than any hierarchy that is not a loop of links.
 pub const MAX_DEPTH: usize = 64;
@@ -80,6 +80,13 @@ pub trait DataSet: Any + Debug + Send + Sync {
     /// level, so that nothing in its documents is lost.
     fn attributes(&self, _level: Option<usize>) -> Map<String, Value> {
         Map::new()
+    }
+
+    /// The coordinates of the first element of the array that it is, or of a level, where the format
+    /// gives its elements coordinates: the `voxel_offset` of a precomputed volume. `None` if its
+    /// format has none.
+    fn origin(&self, _level: usize) -> Option<Vec<i64>> {
+        None
     }
 
     /// Other facts from its documents that are worth showing, by name.
@@ -178,6 +185,38 @@ impl dyn DataSet {
             SetKind::KeyValues => self.array(0).map(drop),
             SetKind::Levels | SetKind::Group => arrays_below(self, 0, visit),
         }
+    }
+
+    /// The region that a text means in its array, or in that of a level: by the names of the axes,
+    /// and with `in_coordinates` in those that [`origin`](DataSet::origin) tells the beginning of.
+    /// [`Error::NoOrigin`] if there are none.
+    ///
+    /// ```
+    /// use shardine::{Array, Location, open};
+    ///
+    /// let place = Location::memory();
+    /// Array::builder([4, 6], "uint8").dimension_names(["y", "x"]).create(&place)?;
+    /// let set = open(&place)?;
+    /// let region = set.region(0, &"x=2:4".parse()?, false)?;
+    /// assert_eq!(set.array(0)?.read::<u8>(&region)?, [0; 8]);
+    /// # Ok::<(), shardine::Error>(())
+    /// ```
+    pub fn region(
+        &self,
+        level: usize,
+        text: &RegionText,
+        in_coordinates: bool,
+    ) -> Result<Region, Error> {
+        let array = self.array(level)?;
+        let origin = match in_coordinates {
+            false => None,
+            true => Some(self.origin(level).ok_or_else(|| Error::NoOrigin {
+                at: self.location().to_string(),
+                format: self.format(),
+            })?),
+        };
+        let (shape, names) = (array.shape(), array.axis_names());
+        Ok(text.region(&RegionAxes { shape, names, origin: origin.as_deref() })?)
     }
 
     /// The role of an object or a folder below its location, by key alone.

@@ -5,27 +5,25 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use shardine::DataType;
 use shardine::jobs::{ImportOptions, ImportReport, import};
 
 use super::Convert;
 use crate::cli::Machine;
 use crate::create::Shape;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::progress::Progress;
 use crate::write::{describe, input};
 use crate::{consolidate, said, units};
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
-    let location = machine.location(&args.target)?;
+    let location = args.places.target(machine, &args.target)?;
     let input = input(Path::new(&args.source))?;
     let (engine, memory) = machine.engine_and_buffer()?;
     let layout = args.layout.layout(args.packing())?;
     let mut options = ImportOptions::new().layout(layout).memory(memory);
     options.shape = args.shape.as_ref().map(|Shape(shape)| shape.clone());
-    options.data_type =
-        args.dtype.as_deref().map(DataType::parse_name).transpose().map_err(Failure::new)?;
+    options.data_type = args.dtype.as_deref().map(failure::data_type).transpose()?;
     options.cast = args.cast;
     options.overwrite = args.job.overwrite;
     options.take_over = args.job.take_over;

@@ -6,11 +6,11 @@ mod volume;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use shardine::files::is_npy;
+use shardine::files::{ForeignFile, foreign_file, is_npy};
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open_in};
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
 use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
 use crate::dataset::no_array;
 use crate::failure::Failure;
@@ -65,6 +65,8 @@ pub struct Convert {
     #[arg(long, requires = "dtype")]
     cast: bool,
     #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
     layout: Layout,
     /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none
     /// stores chunks by themselves
@@ -77,14 +79,15 @@ pub struct Convert {
     /// The format of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    #[command(flatten)]
-    volume: VolumeArgs,
     /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of
     /// volumes expect
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]
     job: JobArgs,
+    // Last, as what follows would be listed under its heading.
+    #[command(flatten)]
+    volume: VolumeArgs,
 }
 
 impl Convert {
@@ -100,6 +103,18 @@ impl Convert {
     }
 }
 
+impl Convert {
+    /// Whether what is converted cannot be read a second time.
+    pub fn is_of_stream(&self) -> bool {
+        self.source == "-"
+    }
+
+    /// Whether a file of elements is made, which appears whole or not at all.
+    pub fn is_to_file(&self) -> bool {
+        is_file(&self.target)
+    }
+}
+
 /// Whether a name is that of a file of elements: `.npy`, or raw bytes.
 fn is_file(name: &str) -> bool {
     let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");
@@ -107,6 +122,10 @@ fn is_file(name: &str) -> bool {
 }
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
+    if let Some(ForeignFile { format, advice, .. }) = foreign_file(&args.target) {
+        let message = format!("{}: {format} files are not written", args.target);
+        return Err(Failure::new(message).hint(advice));
+    }
     let files = is_file(&args.source) || is_file(&args.target);
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only from one data set to another")));
@@ -126,7 +145,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
             let target = PathBuf::from(&args.target);
             let (overwrite, json) = (args.job.overwrite, args.job.json);
             let read = read::Read::whole(&args.source, &target, overwrite, json);
-            read::run(&read, machine)
+            read::run_at(&read, &args.places.source(machine, &args.source)?, machine)
         }
         (true, true) => {
             let (source, target) = (&args.source, &args.target);
@@ -149,7 +168,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         let message = format!("{name}: {} is a data set, which says so itself", args.source);
         return Err(Failure::new(message));
     }
-    let source = machine.location(&args.source)?;
+    let source = args.places.source(machine, &args.source)?;
     let (is_zarr, is_volume) = match open_in(&machine.engine()?, &source) {
         Ok(set) if set.kind() == SetKind::KeyValues => return Err(no_array(&*set, &source)),
         Ok(set) => (set.format().starts_with("zarr"), set.is::<Volume>()),
@@ -173,6 +192,6 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));
     }
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
-    let target = machine.location(&args.target)?;
+    let target = args.places.target(machine, &args.target)?;
     repack::run_job(&source, Some(&target), options, &args.job, machine, &args.target)
 }

@@ -18,7 +18,7 @@ use crate::consolidate;
 use crate::create::{Triple, parse_sharding};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{said, units, volume};
+use crate::{said, sharding, units, volume};
 
 /// What is made.
 enum Form {
@@ -78,7 +78,7 @@ fn run(
     chunk: Option<&[u64]>,
 ) -> Result<(), Failure> {
     let job = &args.job;
-    let target = machine.location(&args.target)?;
+    let target = args.places.target(machine, &args.target)?;
     let engine = machine.engine()?;
     let progress = Progress::things("converting", 0);
     let mut options = ConvertOptions::new()
@@ -193,6 +193,9 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
     if level.axes_assumed {
         line += &format!("; nothing names the axes, taken for {}", level.axes.join(", "));
     }
+    if let Some(sizes) = &level.measured {
+        line += &format!("; {}", sharding::measured(sizes));
+    }
     if level.outcome == RepackOutcome::Resumed {
         line += "; an earlier run was gone on with";
     }
@@ -217,6 +220,7 @@ fn to_json(level: &ConvertedLevel) -> Value {
         "chunk": level.chunk_shape,
         "shard": level.shard_shape,
         "sharding": level.sharding.as_ref().map(Sharding::to_json),
+        "measured": sharding::measured_json(level.measured.as_ref()),
         "axes": level.axes,
         "axes_assumed": level.axes_assumed,
         "moves": level.moves,

@@ -16,10 +16,10 @@ use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MAX_DOCUMENT_BYTES, NodeMetadata, Separator,
     codec_specs_from_json,
 };
-use shardine::{ArrayNode, DataType, Packing, WriteOrder};
+use shardine::{ArrayNode, Packing, WriteOrder};
 
 use crate::cli::Machine;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::packing::Asked;
 use crate::{consolidate, info, said, units};
 pub use volume::{Triple, VolumeArgs, encoding, parse_sharding};
@@ -53,8 +53,6 @@ pub struct Create {
     /// several, channel
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    #[command(flatten)]
-    volume: VolumeArgs,
     /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as
     /// it stands
     #[arg(long, value_name = "FILE", conflicts_with_all = [
@@ -68,6 +66,9 @@ pub struct Create {
     /// Describe the new array in JSON
     #[arg(long)]
     json: bool,
+    // Last, as what follows would be listed under its heading.
+    #[command(flatten)]
+    volume: VolumeArgs,
 }
 
 /// How a new array is to be stored: what `create` and `convert` share.
@@ -257,7 +258,16 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         None => from_arguments(args)?,
     };
     let options = CreateOptions::new().overwrite(args.overwrite);
-    let array = ArrayNode::create_with(&machine.engine()?, &location, metadata, &options)?;
+    let made = ArrayNode::create_with(&machine.engine()?, &location, metadata, &options);
+    let array = made.map_err(|error| match error {
+        // There is no document yet that could be wrong.
+        shardine::Error::Layout { source, .. } if args.metadata.is_none() => {
+            let option = if args.layout.codecs.is_some() { "--codecs" } else { "--codec" };
+            Failure::new(format!("{option}: {source}"))
+                .hint("`shardine create --help` lists what it takes")
+        }
+        error => error.into(),
+    })?;
     consolidate::warn(array.stale_copies());
     let mut out = said::out(args.json);
     if args.json {
@@ -297,7 +307,7 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
     let (Some(Shape(shape)), Some(dtype)) = (&args.shape, &args.dtype) else {
         return Err(Failure::new("--shape and --dtype are needed"));
     };
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let layout = args.layout.layout(None)?;
     Ok(layout.metadata(shape, &data_type).map_err(shardine::Error::from)?)
 }

@@ -5,16 +5,16 @@ use std::io::{Read as _, Write as _};
 
 use clap::Args;
 use serde_json::Value;
+use shardine::Location;
 use shardine::plan::VolumePacking;
 use shardine::plan::{VolumeLayout, VolumeLayoutError};
 use shardine::precomputed::{ChunkEncoding, Volume, VolumeInfo};
 use shardine::shard::uint64::{Encoding, Sharding};
 use shardine::zarr::metadata::MAX_DOCUMENT_BYTES;
-use shardine::{DataType, Location};
 
 use super::{Create, Format, Shape, ShardArgument};
 use crate::cli::Machine;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::{said, units, volume};
 
 /// What only volumes have.
@@ -131,7 +131,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
             )));
         }
     };
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let of = |name: &str, shape: &[u64]| match shape {
         [x, y, z] => Ok([*x, *y, *z]),
         [x, y, z, c] if *c == channels => Ok([*x, *y, *z]),
@@ -177,9 +177,10 @@ pub fn create(
         )
         .hint("remove its folder first, or choose another name"));
     }
-    let made = Volume::create(&machine.engine()?, location, info)?;
+    let engine = machine.engine()?;
+    let made = Volume::create(&engine, location, info)?;
     if args.json {
-        return volume::info(&args.url, &made, true, true);
+        return volume::info(&engine, &args.url, &made, true, true, None);
     }
     let info = made.info();
     let mut out = said::words();

@@ -7,7 +7,9 @@ use std::io::{self, BufWriter, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::plan::{Action, Current, Purpose, Recommendation, Situation, recommend, sample};
+use shardine::plan::{
+    Action, Current, Purpose, Recommendation, Situation, recommend, sample, stored_cells,
+};
 use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::zarr::MAX_DEPTH;
@@ -17,7 +19,7 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::create::Format;
-use crate::failure::{Failure, quoted};
+use crate::failure::{self, Failure, quoted};
 use crate::{info, units};
 use report::Advice;
 
@@ -29,7 +31,8 @@ Examples:
   shardine plan --to precomputed --shape 100000,80000,7000 --dtype uint8 --chunk 128,128,16
 
 Of a data set it reads the metadata, the indexes of up to 32 shards or the lengths of up to 128 chunks of each array, and
-never a chunk. Nothing is changed: the last lines are the commands that would do it.
+never a chunk. The objects of an array are counted, unless there are a great many and none seems to be missing.
+Nothing is changed: the last lines are the commands that would do it.
 
 The rules, by the names that they are told under: no shards on a local disk below a million chunks (few-local-chunks), for
 many writers at once (parallel-writers), or where a chunk is as large as a shard should be (large-chunks); 8 chunks per
@@ -197,7 +200,7 @@ fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
 }
 
 fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Result<Advice, Failure> {
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let situation = situation(args, machine, shape, &data_type);
     let advice = advised(&situation)?;
     let mut command = format!(
@@ -208,7 +211,7 @@ fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Resul
     );
     index_flag(&mut command, &advice);
     let codecs = format!("{}, the default", codec_words::DEFAULT);
-    let (name, dtype) = ("a new array".to_owned(), dtype.to_owned());
+    let (name, dtype) = ("a new array".to_owned(), data_type.clone());
     Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
 }
 
@@ -224,7 +227,14 @@ fn of_data_set(
         (Some(array), _) => advice.push(of_array(args, machine, url, array)?),
         (_, Some(group)) => of_group(args, machine, url, group, 0, &mut advice)?,
         // Recommendations are for Zarr arrays and precomputed volumes.
-        _ => return Err(Error::NoNode { at: machine.location(url)?.to_string() }.into()),
+        _ => {
+            let at = machine.location(url)?.to_string();
+            return Err(match found.array(0) {
+                Err(error @ Error::Unsupported { .. }) => error,
+                _ => Error::NoNode { at },
+            }
+            .into());
+        }
     }
     if advice.is_empty() {
         return Err(Failure::new(format!("{url}: there is no array in this group")));
@@ -264,6 +274,7 @@ fn of_array(
     let local = array.location().store.read_cost().local;
     situation.remote |= !local;
     situation.sample = sample(array)?;
+    situation.stored = stored_cells(array, situation.sample.as_ref())?;
     let metadata = array.metadata();
     let sharding = info::sharding(metadata.codecs());
     let index = match &sharding {
@@ -299,7 +310,7 @@ fn of_array(
     }
     Ok(Advice {
         name: url.to_owned(),
-        dtype: array.data_type().name().to_owned(),
+        dtype: array.data_type().clone(),
         codecs,
         situation,
         advice,

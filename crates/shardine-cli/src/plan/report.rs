@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use shardine::plan::{Action, Choice, Figures, Recommendation, Situation, View};
+use shardine::DataType;
+use shardine::plan::{Action, Choice, Figures, ObjectCount, Recommendation, Situation, View};
 use shardine::shard::IndexLocation;
 
 use crate::units;
@@ -11,7 +12,7 @@ use crate::units;
 /// What is recommended for one array.
 pub struct Advice {
     pub name: String,
-    pub dtype: String,
+    pub dtype: DataType,
     pub codecs: String,
     pub situation: Situation,
     pub advice: Recommendation,
@@ -71,7 +72,7 @@ impl Advice {
         let shape = units::shape(&situation.shape);
         let place = if situation.remote { "in an object store" } else { "on a local disk" };
         let raw = units::size(self.raw_bytes());
-        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype))?;
+        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype.name()))?;
         self.write_measured(out)?;
         let after = &advice.after;
         let chunk = units::shape(&advice.chunk);
@@ -140,7 +141,8 @@ impl Advice {
             (None, Action::Nothing) => writeln!(out, "{:<28} as it is", "")?,
             (None, _) => writeln!(out, "{:<28} as recommended", "")?,
         }
-        row(out, "objects", &|f| f.objects.to_string())?;
+        let exists = self.situation.current.is_some();
+        row(out, "objects", &|f| objects(f, exists))?;
         row(out, "bytes of an object", &|f| {
             let (mean, most) = (units::size(f.object_bytes), units::size(f.largest_object_bytes));
             if f.largest_object_bytes > f.object_bytes {
@@ -170,7 +172,7 @@ impl Advice {
         json!({
             "url": situation.current.as_ref().map(|_| &self.name),
             "shape": situation.shape,
-            "dtype": self.dtype,
+            "dtype": self.dtype.to_json(),
             "array_bytes": self.raw_bytes(),
             "remote": situation.remote,
             "measured": situation.sample.as_ref().map(|sample| json!({
@@ -214,6 +216,18 @@ fn word(place: IndexLocation) -> &'static str {
     }
 }
 
+/// How many objects there are, and what the grid has room for where that is more.
+fn objects(figures: &Figures, exists: bool) -> String {
+    let (objects, cells) = (figures.objects, figures.cells);
+    match figures.object_count {
+        ObjectCount::Counted if objects == cells => objects.to_string(),
+        ObjectCount::Counted => format!("{objects} stored, room for {cells}"),
+        ObjectCount::Estimated => format!("about {objects}, room for {cells}"),
+        _ if exists => format!("up to {cells}"),
+        _ => cells.to_string(),
+    }
+}
+
 /// What a view shows: the axes along which it has more than one element.
 fn shown(view: &View) -> String {
     let long: Vec<u64> = view.shape.iter().copied().skip_while(|&n| n == 1).collect();
@@ -241,7 +255,13 @@ fn view_json(view: &View) -> Value {
 fn figures_json(figures: &Figures) -> Value {
     json!({
         "chunks": figures.chunks,
+        "cells": figures.cells,
         "objects": figures.objects,
+        "object_count": match figures.object_count {
+            ObjectCount::Counted => "counted",
+            ObjectCount::Estimated => "estimated",
+            _ => "room",
+        },
         "chunk_bytes": figures.chunk_bytes,
         "encoded_chunk_bytes": figures.encoded_chunk_bytes,
         "object_bytes": figures.object_bytes,

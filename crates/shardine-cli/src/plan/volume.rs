@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
-use shardine::DataType;
 use shardine::plan::{
     ShardingPlan, chunk_bytes, chunk_shape, element_bytes, recommended_sharding, sharding_for_size,
 };
@@ -11,7 +10,7 @@ use shardine::precomputed::Volume;
 use shardine::shard::uint64::{Encoding, Sharding};
 
 use super::{Plan, Shape};
-use crate::failure::{Failure, quoted};
+use crate::failure::{self, Failure, quoted};
 use crate::info::line;
 use crate::{units, volume};
 
@@ -55,7 +54,7 @@ pub fn of_shape(args: &Plan, shape: &[u64], dtype: &str) -> Result<(), Failure> 
             )));
         }
     };
-    let data_type = DataType::parse_name(dtype).map_err(Failure::new)?;
+    let data_type = failure::data_type(dtype)?;
     let element = element_bytes(&data_type);
     let chunk = match &args.chunk {
         Some(Shape(chunk)) => chunk.clone(),
@@ -127,7 +126,9 @@ impl Advice {
             out,
             "shards",
             format!(
-                "{} of {} voxels, each with up to {}",
+                "{}{} of {} voxels, each with up to {}",
+                // Those without a chunk are not stored.
+                if self.current.is_some() { "up to " } else { "" },
                 self.plan.shards,
                 units::shape(&self.plan.shard_box),
                 units::count(self.plan.chunks_per_shard, "chunk")

@@ -37,7 +37,7 @@ fn a_volume_becomes_a_group_and_a_volume_again() {
         let level = &report["levels"][level];
         // 2 of 3, 2 of 3 and 2 of 2 chunks are whole.
         assert_eq!((&level["chunks_moved"], &level["chunks_recoded"]), (&json!(8), &json!(10)));
-        assert_eq!(level["verified"], "bytes");
+        assert_eq!(level["verified"], "content");
     }
     for name in ["image.zarr/8_8_40", "image.zarr/other"] {
         assert_eq!(folder.ok(&["read", name, "-o", "-"]), folder.get("in.raw"));

@@ -226,3 +226,43 @@ fn what_makes_no_sense_is_refused() {
     assert!(folder.refused(&[&shape[..], &["--screen", "7"]].concat()).contains("1920x1080"));
     assert!(folder.refused(&["plan", "--shape", "10,10", "--dtype", "x"]).contains('x'));
 }
+
+#[test]
+fn of_a_sparse_array_only_what_is_stored_counts_as_an_object() {
+    let folder = Folder::new();
+    for (name, shard) in [("plain", "none"), ("sharded", "16,16")] {
+        folder.ok(&[
+            "create", name, "--shape", "512,512", "--dtype", "uint8", "--chunk", "8,8", "--shard",
+            shard,
+        ]);
+        folder.put("in.raw", &bytes(32 * 32, false));
+        folder.ok(&["write", name, "in.raw", "--region", "64:96,128:160"]);
+        let stored = folder.json(&["info", name, "--json"])["stored"]["objects"].clone();
+        let advice = plan(&folder, &[name, "--target-size", "64KiB"]);
+        let one = &advice["arrays"][0];
+        let before = &one["before"];
+        assert_eq!((&before["objects"], &before["object_count"]), (&stored, &json!("counted")));
+        let room = if name == "plain" { 64 * 64 } else { 32 * 32 };
+        assert_eq!(before["cells"], room);
+        assert_eq!(advice["total"]["objects_before"], stored);
+        // What is foretold is there afterwards.
+        let shard = one["shard_shape"].as_array().unwrap();
+        let shard = format!("{},{}", shard[0], shard[1]);
+        let told = folder.text(&["plan", name, "--target-size", "64KiB"]);
+        assert!(told.contains(&format!("{stored} stored, room for {room}")), "{told}");
+        folder.ok(&["reshard", name, "--shard", &shard]);
+        let stored = &folder.json(&["info", name, "--json"])["stored"]["objects"];
+        assert_eq!(
+            (&one["after"]["objects"], &one["after"]["object_count"]),
+            (stored, &json!("counted"))
+        );
+        // What single chunks come to is an estimate, which is right for chunks that are all there.
+        let finer = plan(&folder, &[name, "--for", "write", "--writers", "2"]);
+        let after = &finer["arrays"][0]["after"];
+        assert_eq!((&after["objects"], &after["object_count"]), (&json!(16), &json!("estimated")));
+    }
+    // Nothing is known of an array without chunks but what it has room for.
+    folder.ok(&["create", "new", "--shape", "512,512", "--dtype", "uint8", "--chunk", "8,8"]);
+    let told = folder.text(&["plan", "new"]);
+    assert!(told.contains("up to "), "{told}");
+}

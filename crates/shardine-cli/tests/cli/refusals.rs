@@ -219,3 +219,75 @@ fn verbs_that_change_something_say_so_unless_they_are_to_be_quiet() {
     assert!(folder.text(&["verify", "a", "--json", "-q"]).contains("\"ok\": true"));
     assert_eq!(folder.text(&["verify", "a", "-q"]), "");
 }
+
+#[test]
+fn where_there_is_no_data_set_the_hint_says_what_is_there_instead() {
+    let folder = array();
+    folder.put("in.raw", &[1; 20_000]);
+    folder.ok(&["write", "a", "in.raw"]);
+    std::fs::create_dir_all(folder.path("many/b")).unwrap();
+    std::fs::create_dir(folder.path("empty")).unwrap();
+    folder.ok(&["create", "many/x", "--shape", "4", "--dtype", "uint8"]);
+    for (url, hint) in [
+        ("nothing", "no file or folder of this name"),
+        ("nothing/at/all", "there is no folder"),
+        ("in.raw", "shardine convert"),
+        ("a/c", "a part of the data set"),
+        ("a/zarr.json", "a part of the data set"),
+        ("many", "/many/x"),
+        ("empty", "nothing in it looks like a data set"),
+        ("s3:/bucket/x", "s3://bucket/x"),
+    ] {
+        let errors = folder.refused(&["info", url]);
+        let told = errors.lines().nth(1).unwrap_or_default();
+        assert!(told.contains(hint), "{url}: {errors}");
+    }
+    let errors = folder.refused(&["info", "a", "--zarr-format", "2"]);
+    assert!(errors.contains("it is zarr3; leave --zarr-format out"), "{errors}");
+}
+
+#[test]
+fn a_wrong_option_is_named_with_what_would_do() {
+    let folder = array();
+    let create = ["create", "b", "--shape", "8", "--dtype"];
+    for (verb, says) in [
+        (&[&create[..], &["int7"]].concat()[..], &["--dtype: unknown data type", "uint8"][..]),
+        (&[&create[..], &["uint8", "--codec", "zstd:99"]].concat(), &["--codec: ", "22", "--help"]),
+        (&["shard", "a", "--shard", "3,3", "--chunk", "2,2"], &["no multiple", "4,4 is"]),
+        (&["unshard", "a", "--part", "1/2"], &["--part", "give -o"]),
+        (&["copy", "a", "a"], &["same place", "outside"]),
+        (&["read", "a", "-o", "no/such/x.npy"], &["x.npy", "there is no folder no/such"]),
+    ] {
+        let errors = folder.refused(verb);
+        for word in says {
+            assert!(errors.contains(word), "{verb:?}: {word} is not in {errors}");
+        }
+        assert!(!errors.contains("zarr.json"), "{verb:?}: {errors}");
+    }
+    assert_eq!(folder.names(), ["a"]);
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_told_with_what_to_check() {
+    let folder = array();
+    let url = "http://127.0.0.1:1/x";
+    let errors = folder.refused(&["info", url, "--store-option", "max_retries=0"]);
+    assert!(errors.contains("nothing answers there"), "{errors}");
+    let mut azure = folder.command(&["info", "az://container/x"]);
+    let output = azure.env_remove("AZURE_STORAGE_ACCOUNT_NAME").output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("AZURE_STORAGE_ACCOUNT_NAME"), "{errors}");
+}
+
+#[test]
+fn options_of_volumes_are_the_only_ones_under_their_heading() {
+    let folder = Folder::new();
+    for verb in ["create", "convert", "shard", "reshard"] {
+        let help = folder.text(&[verb, "--help"]);
+        let volumes = help.split("Precomputed volumes:").nth(1).unwrap_or_default();
+        let volumes = volumes.split("Machine:").next().unwrap_or_default();
+        for option in ["--json", "--overwrite", "--verify", "--source-option", "--part"] {
+            assert!(!volumes.contains(option), "{verb}: {option}");
+        }
+    }
+}

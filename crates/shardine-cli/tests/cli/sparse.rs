@@ -39,6 +39,11 @@ fn every_verb_walks_what_is_stored_and_not_the_grid() {
     folder.ok(&["compact", "volume"]);
     folder.ok(&["copy", "volume", "volume-copied"]);
     folder.ok(&["convert", "volume-copied", "back"]);
+    for other in ["resharded", "unsharded", "copied", "volume", "volume-unsharded"] {
+        let begun = std::time::Instant::now();
+        folder.ok(&["compare", "a", other]);
+        assert!(begun.elapsed().as_secs() < 10, "{other}: {:?}", begun.elapsed());
+    }
     for array in ["a", "resharded", "unsharded", "copied"] {
         assert_eq!(read(&folder, &[array]), chunk, "{array}");
     }

@@ -82,3 +82,80 @@ fn keys_are_put_got_listed_and_removed() {
     assert!(folder.refused(&["kv", "get", "v/8_8_40.5", "0"]).contains("has no key 0"));
     assert!(folder.refused(&["kv", "ls", "v"]).contains("--sharding"));
 }
+
+/// A volume of chunks that are never decoded, each a file; with gzip around them, if asked for.
+fn encoded_volume(
+    folder: &Folder,
+    name: &str,
+    encoding: &str,
+    wrapped: bool,
+    repeats: bool,
+) -> u64 {
+    let scale = json!({
+        "key": "8", "size": [128, 128, 64], "resolution": [8, 8, 8], "voxel_offset": [0, 0, 0],
+        "chunk_sizes": [[32, 32, 32]], "encoding": encoding, "jpeg_quality": 75,
+    });
+    let info = json!({
+        "@type": "neuroglancer_multiscale_volume", "type": "segmentation", "data_type": "uint8",
+        "num_channels": 1, "scales": [scale],
+    });
+    std::fs::create_dir_all(folder.path(&format!("{name}/8"))).unwrap();
+    folder.put(&format!("{name}/info"), info.to_string().as_bytes());
+    let (mut state, mut bytes) = (1u64, 0);
+    for (x, y, z) in (0..32).map(|i| (i % 4, i / 4 % 4, i / 16)) {
+        let [x0, y0, z0] = [x * 32, y * 32, z * 32];
+        let file = format!("{name}/8/{x0}-{}_{y0}-{}_{z0}-{}", x0 + 32, y0 + 32, z0 + 32);
+        let chunk: Vec<u8> = (0..4096)
+            .map(|i| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if repeats { (i / 64) as u8 } else { (state >> 56) as u8 }
+            })
+            .collect();
+        folder.put(&file, &chunk);
+        if wrapped {
+            let path = folder.path(&file);
+            assert!(std::process::Command::new("gzip").arg(&path).status().unwrap().success());
+            bytes += folder.path(&format!("{file}.gz")).metadata().unwrap().len();
+        } else {
+            bytes += chunk.len() as u64;
+        }
+    }
+    bytes
+}
+
+/// Bytes of all files below a folder.
+fn bytes_in(folder: &std::path::Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn values_are_compressed_where_that_pays_and_the_report_says_why() {
+    let folder = Folder::new();
+    for (name, wrapped) in [("wrapped", true), ("plain", false)] {
+        let before = encoded_volume(&folder, name, "compresso", wrapped, true);
+        let told = folder.text(&["shard", name, "--dry-run"]);
+        assert!(told.contains("data gzip as 16 chunks took 64 KiB, and"), "{told}");
+        let report = folder.json(&["shard", name, "--json"]);
+        let scale = &report["scales"][0];
+        assert_eq!(scale["sharding"]["data_encoding"], "gzip");
+        assert_eq!(
+            (&scale["measured"]["chunks"], &scale["measured"]["raw_bytes"]),
+            (&json!(16), &json!(65536))
+        );
+        let after = bytes_in(&folder.path(&format!("{name}/8")));
+        // The index is small beside the chunks.
+        assert!(after < before + 4096, "{name}: {before} became {after}");
+        // What was decided once stays so.
+        assert!(folder.text(&["shard", name]).contains("already"));
+        let told = folder.text(&["reshard", name, "--chunks-per-shard", "2"]);
+        assert!(told.contains("data gzip") && !told.contains("took"), "{told}");
+    }
+    // What does not shrink stays raw, and so does what was asked for.
+    encoded_volume(&folder, "noise", "jpeg", false, false);
+    let told = folder.text(&["shard", "noise"]);
+    assert!(told.contains("data raw") && told.contains("with gzip"), "{told}");
+    encoded_volume(&folder, "said", "compresso", false, true);
+    let told = folder.text(&["shard", "said", "--data-encoding", "raw"]);
+    assert!(told.contains("data raw") && !told.contains("took"), "{told}");
+}

@@ -6,6 +6,7 @@
 
 mod base64;
 mod class;
+mod compare;
 mod element;
 mod fill;
 mod float;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use class::Class;
+pub use compare::{Distance, ElementDifferences};
 pub use element::{Element, InvalidElement};
 
 /// How many bytes an element takes in memory.
@@ -202,9 +204,10 @@ impl DataType {
     /// Parses a type as users name it.
     ///
     /// `uint16`, `r24`, `numpy.datetime64[ns]`, `numpy.timedelta64[10ms]`; or numpy's short names,
-    /// `<u2`, `f4`, `M8[ns]`, `U16`, in which numbers count bytes: `i8` is an `int64`. Big-endian
-    /// names are refused, as the byte order is up to an array's codecs. Any other type with
-    /// parameters is given in its metadata form, as the text of a JSON object.
+    /// `<u2`, `f4`, `M8[ns]`, `U16`, in which numbers count bytes: `i8` is an `int64`; or its names
+    /// without a width: `float` is a `float64`, `int` an `int64`. Big-endian names are refused, as the
+    /// byte order is up to an array's codecs. Any other type with parameters is given in its metadata
+    /// form, as the text of a JSON object.
     pub fn parse_name(text: &str) -> Result<Self, DataTypeError> {
         parse::name(text)
     }
@@ -300,6 +303,15 @@ impl DataType {
     /// goes into an `.npy` header without quotes.
     pub fn numpy_descr(&self) -> Option<String> {
         show::numpy_descr(self)
+    }
+
+    /// In what two runs of elements differ that are equally long.
+    ///
+    /// Numbers are compared as numpy's `array_equal` with `equal_nan` does: a NaN is equal to every
+    /// NaN, and 0.0 to -0.0. All else is compared by its bytes. Of a variable-length type both are
+    /// one element.
+    pub fn differences(&self, a: &[u8], b: &[u8]) -> ElementDifferences {
+        compare::differences(self, a, b)
     }
 
     /// A human-readable element: `-3`, `0.1`, `1.0+2.0i`, `"text"`, `2024-02-29T12:00:00`,

@@ -8,14 +8,35 @@ use super::{DataType, DataTypeError};
 /// machine's. Any other text is `unknown`.
 pub(super) fn by_name(text: &str, unknown: DataTypeError) -> Result<DataType, DataTypeError> {
     if let Some(found) = text.strip_prefix('>').and_then(data_type) {
+        // The order of one byte says nothing.
+        if found.swap_units().is_empty() {
+            return Ok(found);
+        }
         let reason = format!(
             "a type has no byte order; name it {} and choose the codec \"bytes\" with big endian",
             found.name()
         );
         return Err(DataTypeError::Configuration { name: text.into(), reason });
     }
+    let known = WORDS.iter().find(|(word, _)| *word == text);
+    if let Some((_, name)) = known {
+        return DataType::from_json(&json!(name));
+    }
     data_type(text.strip_prefix(['<', '|', '=']).unwrap_or(text)).ok_or(unknown)
 }
+
+/// Words that Python and numpy have for types, whose width goes without saying.
+const WORDS: [(&str, &str); 9] = [
+    ("float", "float64"),
+    ("double", "float64"),
+    ("single", "float32"),
+    ("half", "float16"),
+    ("int", "int64"),
+    ("uint", "uint64"),
+    ("complex", "complex128"),
+    ("bool_", "bool"),
+    ("str", "string"),
+];
 
 /// The type with this numpy name, without a byte order.
 pub(super) fn data_type(name: &str) -> Option<DataType> {

@@ -12,6 +12,7 @@ mod server;
 mod aborts;
 mod conditions;
 mod consistency;
+mod credentials;
 mod encodings;
 mod exhausted;
 mod faults;

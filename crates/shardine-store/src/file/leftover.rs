@@ -109,7 +109,7 @@ fn is_still(disk: &Disk, path: &Path, before: &fs::Metadata) -> Result<bool, Sto
 
 /// Whether the lock of a file is held, or may be: if the file cannot be opened or locked, because
 /// it belongs to another user or there are no locks, that is unknown.
-fn is_locked(disk: &Disk, path: &Path) -> bool {
+pub(super) fn is_locked(disk: &Disk, path: &Path) -> bool {
     match disk.open_for_reading(path) {
         Ok(file) => disk.look(DiskLook::Lock { path }).is_err() || file.try_lock_shared().is_err(),
         Err(e) => !is_missing(&e),

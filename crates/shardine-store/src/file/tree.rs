@@ -166,6 +166,11 @@ impl FileStore {
         Ok((self.with_root(above.to_owned()), Key::new(name)?))
     }
 
+    /// Whether a process works on the job in this folder, or may do so.
+    pub fn is_job_in_use(&self, work: &Key) -> bool {
+        super::leftover::is_locked(&self.0.disk, &self.path(work).join(LOCK_FILE))
+    }
+
     /// The store of another folder, with the same memory.
     pub(super) fn with_root(&self, root: PathBuf) -> Self {
         Self(Arc::new(self.sibling(root)))

@@ -16,6 +16,7 @@
 mod array_file;
 mod cast;
 mod error;
+mod foreign;
 mod input;
 mod npy;
 mod output_file;
@@ -24,6 +25,7 @@ mod slabs;
 mod stored_type;
 
 pub use error::FileError;
+pub use foreign::{ForeignFile, foreign_file};
 pub use input::{FoundFile, Input, InputOptions, is_npy};
 pub use npy::{Descr, Header, NpyError};
 pub use output_file::{IfExists, OutputFile, check_free, is_device};

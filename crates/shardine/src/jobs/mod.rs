@@ -6,9 +6,11 @@
 //! | [`convert_to_volume`], [`convert_to_zarr`] | converts arrays to a precomputed volume, or a data set to arrays |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
 //! | [`copy`] | copies a data set to another store, byte for byte |
+//! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
+//! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
 //! | [`abort_unfinished_uploads`] | for a program that is about to exit: leaves no parts of uploads behind |
 //!
@@ -36,6 +38,7 @@
 mod append;
 mod check;
 mod compact;
+mod compare;
 mod convert;
 mod copy;
 mod export;
@@ -48,6 +51,7 @@ mod repack;
 mod repack_volume;
 mod repair;
 mod span;
+mod unfinished;
 mod verify;
 mod walk;
 mod watched;
@@ -56,6 +60,11 @@ mod whole;
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
 pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
+pub use compare::{
+    AttributeDiffers, Comparand, CompareError, CompareOptions, CompareSide, CompareSummary,
+    Difference, DifferenceKind, ElementPlace, ElementsDiffer, ObjectDifference, ObjectSummary,
+    compare, compare_objects,
+};
 pub use convert::{
     ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
     convert_to_volume, convert_to_zarr,
@@ -73,4 +82,5 @@ pub use repack::{
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
+pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use verify::{VerifyOptions, verify};

@@ -25,15 +25,30 @@ pub struct View {
     pub bytes: u64,
 }
 
+/// Where a number of objects comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectCount {
+    /// What is stored was counted.
+    Counted,
+    /// It follows from what was counted and from a sample.
+    Estimated,
+    /// Nothing is known but what the grid has room for.
+    Room,
+}
+
 /// What an array amounts to if it is packed in a given way.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Figures {
     /// Chunks that the array has room for.
     pub chunks: u64,
-    /// Shards, or chunks without shards, that it has room for: at most this many objects are
-    /// stored.
+    /// Shards, or chunks without shards, that it has room for.
+    pub cells: u64,
+    /// How many of them are stored objects. A shard without chunks is not stored.
     pub objects: u64,
+    /// How that is known.
+    pub object_count: ObjectCount,
     /// Bytes of a chunk before compression.
     pub chunk_bytes: u64,
     /// Bytes of an encoded chunk.
@@ -61,19 +76,28 @@ impl Figures {
     pub(super) fn new(situation: &Situation, chunk: &[u64], shard: Option<&[u64]>) -> Self {
         let object = shard.unwrap_or(chunk);
         let per_shard: Vec<u64> = object.iter().zip(chunk).map(|(&s, &c)| s / c.max(1)).collect();
-        let (chunks, objects) = (count(&situation.grid(chunk)), count(&situation.grid(object)));
+        let (chunks, cells) = (count(&situation.grid(chunk)), count(&situation.grid(object)));
         let in_object = count(&per_shard);
         let index_bytes = match shard {
             Some(_) => in_object.saturating_mul(ENTRY).saturating_add(CHECKSUM),
             None => 0,
         };
-        let share = situation.sample.as_ref().map_or(1.0, |sample| sample.share());
+        let share = situation.share();
         let encoded = situation.encoded(chunk);
         let packed =
             |chunks: u64, each: u64| index_bytes.saturating_add(chunks.saturating_mul(each));
         // Edge objects have chunks outside the array, which are never stored.
         let present = chunks as f64 * share;
         let payload = (present * encoded as f64) as u64;
+        let (objects, object_count) = match &situation.stored {
+            None => (cells, ObjectCount::Room),
+            Some(stored) => match stored.packed(object) {
+                Some(objects) => (objects.min(cells), ObjectCount::Counted),
+                // No more than there are chunks, each in one by itself.
+                None if share < 1.0 => ((present.ceil() as u64).min(cells), ObjectCount::Estimated),
+                None => (cells, ObjectCount::Room),
+            },
+        };
         let stored_bytes = payload.saturating_add(objects.saturating_mul(index_bytes));
         let object_bytes = stored_bytes.checked_div(objects).unwrap_or(0);
         let largest = situation.largest(chunk);
@@ -87,7 +111,9 @@ impl Figures {
         let screen_axes = rank.min(2);
         Self {
             chunks,
+            cells,
             objects,
+            object_count,
             chunk_bytes: raw,
             encoded_chunk_bytes: encoded,
             object_bytes,

@@ -227,7 +227,7 @@ fn keep(situation: &Situation, chunk: &[u64], shard: &[u64]) -> Option<Choice> {
         Purpose::Update => 2 * UPDATE_TARGET,
         _ => MOST,
     };
-    if figures.objects <= 1 && largest <= MOST {
+    if figures.cells <= 1 && largest <= MOST {
         let reason = format!("all of the array is in one shard of {}", megabytes(mean));
         return Some(Choice::new(Rule::ShardKept, reason));
     }

@@ -231,7 +231,7 @@ fn coprime(a: u64, b: u64) -> bool {
 }
 
 /// At most this many items of a list, evenly spaced.
-fn thinned<T>(list: Vec<T>, most: usize) -> Vec<T> {
+pub(super) fn thinned<T>(list: Vec<T>, most: usize) -> Vec<T> {
     let every = list.len().div_ceil(most.max(1)).max(1);
     list.into_iter().skip(every / 2).step_by(every).collect()
 }

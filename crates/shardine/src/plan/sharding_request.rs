@@ -122,8 +122,9 @@ pub fn chunk_bytes(info: &VolumeInfo, scale: &Scale) -> u64 {
     level.bytes(level.chunk)
 }
 
-/// How values are stored in new shards: with gzip, unless their encoding compresses by itself.
-pub(super) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
+/// How values are stored in new shards if nothing was measured: with gzip, unless their encoding
+/// compresses by itself.
+pub(crate) fn usual_data_encoding(encoding: &ChunkEncoding) -> Encoding {
     match encoding {
         ChunkEncoding::Raw | ChunkEncoding::CompressedSegmentation { .. } => Encoding::Gzip,
         _ => Encoding::Raw,
@@ -209,7 +210,20 @@ impl ShardingRequest {
             || self.minishard_index_encoding.is_some()
     }
 
+    /// Whether a scale gets new shards whose data encoding was not given, and its chunk encoding
+    /// does not tell whether gzip pays.
+    pub(crate) fn leaves_data_encoding_open(&self, scale: &Scale) -> bool {
+        let says =
+            matches!(self.packing, Some(VolumePacking::Sharding(_) | VolumePacking::Unsharded));
+        !says
+            && self.data_encoding.is_none()
+            && scale.sharding.is_none()
+            && usual_data_encoding(&scale.encoding) == Encoding::Raw
+    }
+
     /// How a scale is to be sharded; `None` makes every chunk an object.
+    ///
+    /// `measured` is how values are stored in shards where there were none and nothing is said.
     ///
     /// An impossible box of voxels or chunks is refused for the finest scale, and for a scale that
     /// is the only one to change (`alone`). The others get shards of about the same size.
@@ -218,6 +232,7 @@ impl ShardingRequest {
         info: &VolumeInfo,
         scale: &Scale,
         alone: bool,
+        measured: Option<Encoding>,
     ) -> Result<Option<Sharding>, String> {
         let exact = alone || info.scales().first() == Some(scale);
         let level = LevelSize::of_scale(info, scale);
@@ -234,7 +249,10 @@ impl ShardingRequest {
         let Some(new) = level.sharding(packing, exact)? else { return Ok(None) };
         let (values, indexes) = match &scale.sharding {
             Some(old) => (old.data_encoding, old.minishard_index_encoding),
-            None => (usual_data_encoding(&scale.encoding), Encoding::Gzip),
+            None => {
+                let usual = || usual_data_encoding(&scale.encoding);
+                (measured.unwrap_or_else(usual), Encoding::Gzip)
+            }
         };
         let sharding = new.data_encoding(values).minishard_index_encoding(indexes);
         self.change(sharding).map(Some)
@@ -302,14 +320,14 @@ mod tests {
         let [finest, coarser] = info.scales() else { panic!("two scales") };
         let request = ShardingRequest::from(VolumePacking::Box([128, 128, 128]));
         let bits = |sharding: Sharding| sharding.preshift_bits + sharding.minishard_bits;
-        assert_eq!(bits(request.of_scale(&info, finest, false).unwrap().unwrap()), 3);
-        assert_eq!(bits(request.of_scale(&info, coarser, false).unwrap().unwrap()), 1);
+        assert_eq!(bits(request.of_scale(&info, finest, false, None).unwrap().unwrap()), 3);
+        assert_eq!(bits(request.of_scale(&info, coarser, false, None).unwrap().unwrap()), 1);
         let flat = ShardingRequest::from(VolumePacking::Box([64, 512, 64]));
-        assert!(flat.of_scale(&info, finest, false).is_err());
-        assert_eq!(bits(flat.of_scale(&info, coarser, false).unwrap().unwrap()), 0);
+        assert!(flat.of_scale(&info, finest, false, None).is_err());
+        assert_eq!(bits(flat.of_scale(&info, coarser, false, None).unwrap().unwrap()), 0);
         let odd = ShardingRequest::from(VolumePacking::Box([64, 64, 192]));
-        assert!(odd.of_scale(&info, coarser, false).is_ok());
-        assert!(odd.of_scale(&info, coarser, true).is_err());
+        assert!(odd.of_scale(&info, coarser, false, None).is_ok());
+        assert!(odd.of_scale(&info, coarser, true, None).is_err());
     }
 
     #[test]
@@ -317,16 +335,16 @@ mod tests {
         let info = volume(vec![scale([512; 3], Some(&old()))]);
         let scale = &info.scales()[0];
         let mut request = ShardingRequest::default();
-        assert_eq!(request.of_scale(&info, scale, false), Ok(Some(old())));
+        assert_eq!(request.of_scale(&info, scale, false, None), Ok(Some(old())));
         request.data_encoding = Some(Encoding::Gzip);
         let kept = old().data_encoding(Encoding::Gzip);
-        assert_eq!(request.of_scale(&info, scale, false), Ok(Some(kept)));
+        assert_eq!(request.of_scale(&info, scale, false, None), Ok(Some(kept)));
         request.unsaid = Unsaid::Recommended;
-        let new = request.of_scale(&info, scale, false).unwrap().unwrap();
+        let new = request.of_scale(&info, scale, false, None).unwrap().unwrap();
         assert_eq!((new.hash, new.data_encoding), (KeyHash::Identity, Encoding::Gzip));
         assert_eq!(new.preshift_bits + new.minishard_bits + new.shard_bits, 9);
         request.shard_bits = Some(65);
-        assert!(request.of_scale(&info, scale, false).is_err());
+        assert!(request.of_scale(&info, scale, false, None).is_err());
     }
 
     #[test]

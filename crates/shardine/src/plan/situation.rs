@@ -1,6 +1,7 @@
 //! The input of a recommendation.
 
 use super::sample::{Sample, scaled};
+use super::stored_cells::StoredCells;
 use crate::shard::IndexLocation;
 
 /// What an array is for.
@@ -56,6 +57,8 @@ pub struct Situation {
     pub chunk: Option<Vec<u64>>,
     /// The measured size of its encoded chunks.
     pub sample: Option<Sample>,
+    /// Which objects of it are there; without it, all that there is room for.
+    pub stored: Option<StoredCells>,
     /// The compression ratio to assume if nothing was measured.
     pub ratio: Option<f64>,
     /// Whether it is in a store accessed over a network.
@@ -99,6 +102,7 @@ impl Situation {
             current: None,
             chunk: None,
             sample: None,
+            stored: None,
             ratio: None,
             remote: false,
             purpose: Purpose::General,
@@ -167,6 +171,13 @@ impl Situation {
             Some(sample) => scaled(sample.max, chunk, &sample.shape).max(1),
             None => self.encoded(chunk),
         }
+    }
+
+    /// The share of the chunks there is room for that is stored, from 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        let sample = self.sample.as_ref();
+        let counted = self.stored.as_ref().and_then(|stored| stored.share(sample));
+        counted.unwrap_or_else(|| sample.map_or(1.0, Sample::share))
     }
 
     /// Chunks, or shards, along each axis.

@@ -151,7 +151,15 @@ impl KeyFolders {
         }
     }
 
-    fn sharding(&self, json: &Value) -> Result<Sharding, Error> {
+    /// Meshes of the older kind, which need no `info`.
+    pub(super) fn legacy_meshes(location: &Location) -> Result<Self, Error> {
+        let mut document = Map::new();
+        document.insert("@type".to_owned(), "neuroglancer_legacy_mesh".into());
+        let (info, location) = (location.key(INFO)?, location.clone());
+        Ok(Self { location, info, document, anchor: None })
+    }
+
+    pub(super) fn sharding(&self, json: &Value) -> Result<Sharding, Error> {
         Sharding::from_json(json)
             .map_err(|source| Error::Sharding { object: self.info.clone(), source })
     }
@@ -200,7 +208,7 @@ impl KeyFolders {
 #[derive(Debug)]
 pub(crate) struct KeyPart<'a> {
     /// Its place in the `info`.
-    pointer: String,
+    pub pointer: String,
     /// Its path relative to the `info`'s folder; `None` if it is the same.
     pub key: Option<&'a str>,
     /// As in the `info`; `None` if its values are single objects.

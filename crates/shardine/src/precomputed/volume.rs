@@ -367,6 +367,11 @@ impl DataSet for Volume {
         Volume::array(self, level)
     }
 
+    fn origin(&self, level: usize) -> Option<Vec<i64>> {
+        let [x, y, z] = self.info.scales().get(level)?.voxel_offset;
+        Some(vec![x, y, z, 0])
+    }
+
     fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
         let Some(level) = level else { return kept::attributes(&self.info) };
         let mut attributes = Map::new();

@@ -221,6 +221,11 @@ impl DataSet for WkwArray {
         Some(NAME)
     }
 
+    /// Arrays begin at the coordinate 0, wherever the bounding box does.
+    fn origin(&self, _: usize) -> Option<Vec<i64>> {
+        Some(vec![0; AXES.len()])
+    }
+
     fn attributes(&self, _: Option<usize>) -> Map<String, Value> {
         self.extent.as_ref().map(Extent::attributes).unwrap_or_default()
     }

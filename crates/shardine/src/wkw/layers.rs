@@ -213,6 +213,11 @@ impl DataSet for WkwLayer {
         Some(NAME)
     }
 
+    /// Arrays begin at the coordinate 0, wherever the bounding box does.
+    fn origin(&self, level: usize) -> Option<Vec<i64>> {
+        self.mags().get(level).map(|_| vec![0; 4])
+    }
+
     fn attributes(&self, level: Option<usize>) -> Map<String, Value> {
         match level.map(|level| self.mags().get(level)) {
             Some(Some(mag)) => self.place.extent(mag).attributes(),

@@ -2,6 +2,7 @@
 
 use super::array_keys::ArrayKeys;
 use super::metadata::NodeMetadata;
+use super::opaque_array::opaque_metadata;
 use super::{consolidated_name, node_documents, read_document};
 use crate::engine::{Cells, Packing};
 use crate::format::{Contents, ContentsError, PossibleKey};
@@ -12,7 +13,12 @@ use crate::{Error, Location};
 pub(super) fn contents(location: &Location) -> Result<Option<Contents>, ContentsError> {
     let root = match read_document(location) {
         Err(Error::NoNode { .. }) => return Ok(None),
-        root => root?,
+        // Its keys may be known all the same.
+        Err(error) => match opaque_metadata(location, &error)?.as_ref().map(|m| m.stand_ins()) {
+            Some([.., stand_in]) => NodeMetadata::Array(stand_in.clone()),
+            _ => return Err(error.into()),
+        },
+        Ok(root) => root,
     };
     let mut contents = Contents::default();
     if let NodeMetadata::Group(group) = &root {

@@ -8,7 +8,7 @@ use super::contents::contents;
 use super::node::{
     DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, V2_CONSOLIDATED, V2_GROUP, node_documents_of,
 };
-use super::{ArrayNode, Child, Group, Node};
+use super::{ArrayNode, Child, Group, Node, OpaqueArray};
 use crate::format::{Contents, ContentsError, DocumentNames, Format};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::zarr::ZarrFormat;
@@ -36,7 +36,10 @@ impl Format for Zarr {
             Ok(Node::Array(array)) => Ok(Some(Box::new(array))),
             Ok(Node::Group(group)) => Ok(Some(Box::new(group))),
             Err(Error::NoNode { .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => match OpaqueArray::open(engine, location, &error)? {
+                Some(array) => Ok(Some(Box::new(array))),
+                None => Err(error),
+            },
         }
     }
 
@@ -77,6 +80,28 @@ impl DataSet for ArrayNode {
 
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         Ok(vec![SetPart::new("", self.again().map(PartContent::Array))])
+    }
+}
+
+impl DataSet for OpaqueArray {
+    fn format(&self) -> &'static str {
+        format_word(self.metadata().zarr_format())
+    }
+
+    fn kind(&self) -> SetKind {
+        SetKind::Array
+    }
+
+    fn location(&self) -> &Location {
+        OpaqueArray::location(self)
+    }
+
+    fn documents(&self) -> Result<Vec<Key>, Error> {
+        documents(OpaqueArray::location(self), self.metadata().zarr_format(), true)
+    }
+
+    fn parts(&self) -> Result<Vec<SetPart>, Error> {
+        Ok(vec![SetPart::new("", Err(self.error()))])
     }
 }
 

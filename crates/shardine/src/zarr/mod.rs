@@ -12,6 +12,7 @@ mod flat_codecs;
 pub mod metadata;
 mod node;
 mod node_names;
+mod opaque_array;
 mod reopen;
 mod resize;
 mod slice_source;
@@ -45,6 +46,7 @@ pub(crate) use node::{
     DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document, read_v2, read_v3,
 };
 pub(crate) use node_names::node_names;
+pub use opaque_array::OpaqueArray;
 pub(crate) use reopen::has_same_chunks;
 pub use slice_writer::{SliceError, SliceOptions, SliceWriter};
 pub(crate) use stored::{Listings, grid_folder};

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use shardine::files::Input;
 use shardine::jobs::{
-    AppendFrom, AppendOptions, CompactOptions, CopyCheck, CopyOptions, FindingKind, ImportOptions,
-    MigrateOptions, RepackCheck, RepackOptions, RepairOptions, Severity, VerifyOptions, append,
-    compact, copy, import, migrate, repack, repair, verify,
+    AppendFrom, AppendOptions, CompactOptions, CompareOptions, CopyCheck, CopyOptions, FindingKind,
+    ImportOptions, MigrateOptions, RepackCheck, RepackOptions, RepairOptions, Severity,
+    VerifyOptions, append, compact, compare, compare_objects, copy, import, migrate, repack,
+    repair, verify,
 };
 use shardine::plan::ArrayLayout;
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
@@ -215,6 +216,31 @@ fn list(engine: &Arc<Engine>, root: &Location) -> Result<String, String> {
     Ok(text)
 }
 
+/// Equal but for one element, and packed in other ways.
+fn set_up_pair(root: &Path) {
+    make(root, "a", &sharded([8, 8], "end"));
+    let other = make(root, "b", &plain());
+    other.write((7, 7), &[0u8]).unwrap();
+}
+
+/// Equal, and packed alike; some chunks are not stored.
+fn set_up_twins(root: &Path) {
+    for name in ["a", "b"] {
+        let array = make(root, name, &sharded([16, 8], "end"));
+        array.write((8..12, ..), &[0u8; 32]).unwrap();
+    }
+}
+
+/// What a comparison finds. A fault must not change it: neither equal nor different is said then.
+pub fn compared(engine: &Arc<Engine>, a: &Location, b: &Location) -> Result<String, String> {
+    let mut found = Vec::new();
+    let summary = compare(engine, a, b, &CompareOptions::new(), &mut |one| {
+        found.push((one.path, one.kind.name()));
+    });
+    let summary = summary.map_err(told)?;
+    Ok(format!("{} arrays, {} differ: {found:?}", summary.arrays, summary.differing))
+}
+
 pub fn looking() -> Vec<Verb> {
     let base = |name, set_up: fn(&Path), run| Verb {
         name,
@@ -243,6 +269,24 @@ pub fn looking() -> Vec<Verb> {
         }),
         base("info and ls", set_up_group, list),
         base("verify", set_up_group, |engine, root| check(engine, &root.join("g").unwrap())),
+        base("compare", set_up_pair, |engine, root| {
+            compared(engine, &root.join("a").unwrap(), &root.join("b").unwrap())
+        }),
+        base("compare what is packed alike", set_up_twins, |engine, root| {
+            compared(engine, &root.join("a").unwrap(), &root.join("b").unwrap())
+        }),
+        base("compare groups", set_up_group, |engine, root| {
+            compared(engine, &root.join("g").unwrap(), &root.join("g").unwrap())
+        }),
+        base("compare what a killed writer left", set_up_torn, |engine, root| {
+            compared(engine, &root.join("a").unwrap(), &root.join("a").unwrap())
+        }),
+        base("compare bytes", set_up_twins, |engine, root| {
+            let (a, b) = (root.join("a").unwrap(), root.join("b").unwrap());
+            let mut found = Vec::new();
+            let summary = compare_objects(engine, &a, &b, &mut |one| found.push(one));
+            Ok(format!("{:?} {found:?}", summary.map_err(told)?))
+        }),
         base("plan", set_up_end, |engine, root| {
             let array = ArrayNode::open(engine, &root.join("a").unwrap()).map_err(told)?;
             Ok(format!("{:?}", shardine::plan::sample(&array).map_err(told)?))

@@ -17,7 +17,7 @@ use shardine::{Array, ArrayNode, Elements, Engine, Location, Region, WriteOption
 use crate::common::volumes::{scale, sharding};
 use crate::common::{document, metadata, noise};
 use crate::disk::{State, Verb, at, engine};
-use crate::verbs::{check, check_repaired, compact_all, told};
+use crate::verbs::{check, check_repaired, compact_all, compared, told};
 
 fn bits(shard: u32) -> Value {
     sharding(0, 1, shard, "gzip", "raw")
@@ -210,6 +210,18 @@ pub fn all() -> Vec<Verb> {
                 let array = open(engine, &root.join("v").unwrap())?;
                 Ok(format!("{:?}", array.read_elements(Region::all()).map_err(told)?))
             },
+            nothing,
+            nothing,
+        ),
+        verb(
+            "compare a volume",
+            |root| {
+                set_up(root);
+                let (from, to) = (at(root).join("v").unwrap(), at(root).join("z").unwrap());
+                let (form, options) = (ZarrForm::new(), ConvertOptions::new());
+                convert_to_zarr(&engine(), &from, &to, &form, &options, &mut |_| ()).unwrap();
+            },
+            |engine, root| compared(engine, &root.join("v").unwrap(), &root.join("z").unwrap()),
             nothing,
             nothing,
         ),

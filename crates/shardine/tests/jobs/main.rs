@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod compare;
 mod convert;
 mod copy;
 mod copy_refusals;
@@ -16,6 +17,7 @@ mod repack_renames;
 mod repack_volume;
 mod repair;
 mod repair_volume;
+mod unfinished;
 mod verify;
 mod verify_nodes;
 mod verify_parts;

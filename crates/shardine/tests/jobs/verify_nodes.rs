@@ -50,7 +50,7 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
     *shard.last_mut().unwrap() ^= 1;
     put("inner/b/c/0/0", &shard);
     let (summary, findings) = check_at(&root, false);
-    assert_eq!((summary.arrays, summary.groups), (2, 2));
+    assert_eq!((summary.arrays, summary.groups), (4, 2));
     let told: Vec<_> =
         findings.iter().map(|f| (f.kind.name(), f.object.as_ref().unwrap().as_str())).collect();
     assert_eq!(
@@ -63,13 +63,14 @@ fn one_bad_node_does_not_keep_the_others_from_being_checked() {
             ("not-checked", "older/.zarray"),
         ]
     );
-    // Each by itself is recognized; an unknown one leaves nothing to check.
+    // Each by itself is recognized; of an unknown one only the elements are not checked.
     let alone = |name: &str| {
         let at = root.join(name).unwrap();
         verify(&engine(), &at, &VerifyOptions::new(), &mut |_| {}).map(|summary| summary.damage)
     };
     assert_eq!(alone("broken").unwrap(), 1);
-    assert!(alone("newer").is_err() && alone("older").is_err() && alone("lost").is_err());
+    assert_eq!((alone("newer").unwrap(), alone("older").unwrap()), (0, 0));
+    assert!(alone("lost").is_err());
 }
 
 #[test]
@@ -104,6 +105,78 @@ fn consolidated_metadata_is_compared_with_the_nodes() {
             "the consolidated metadata names the node \"gone\", which is not there",
         ]
     );
+}
+
+#[test]
+fn a_copy_that_spells_defaults_out_is_not_out_of_date() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let root = Location::root(store.clone());
+    let mut array = sharded(&[8, 8], &[8, 8], &[4, 4]);
+    let mut spelled = array.clone();
+    array.as_object_mut().unwrap().remove("attributes");
+    array["chunk_key_encoding"] = json!("default");
+    spelled["attributes"] = json!({});
+    spelled["storage_transformers"] = json!([]);
+    spelled["chunk_key_encoding"] = json!({"name": "default", "configuration": {"separator": "/"}});
+    let inner = json!({"zarr_format": 3, "node_type": "group"});
+    let mut copied = inner.clone();
+    copied["attributes"] = json!({});
+    copied["consolidated_metadata"] = json!(null);
+    let group = json!({
+        "zarr_format": 3, "node_type": "group",
+        "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {
+            "a": spelled, "inner": copied,
+        }},
+    });
+    for (at, json) in [("zarr.json", &group), ("a/zarr.json", &array), ("inner/zarr.json", &inner)]
+    {
+        store.put(&key(at), json.to_string().as_bytes(), Condition::None).unwrap();
+    }
+    assert_eq!(check_at(&root, false).1, []);
+}
+
+#[test]
+fn a_node_that_is_not_supported_is_not_called_missing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let root = Location::root(store.clone());
+    let array = sharded(&[8, 8], &[8, 8], &[4, 4]);
+    let mut strange = array.clone();
+    strange["data_type"] = json!("int1024");
+    let mut encoded = array.clone();
+    encoded["codecs"] = json!([{"name": "of-another-day"}]);
+    let mut member = array.clone();
+    member["secret"] = json!({"name": "of-another-day"});
+    let group = json!({
+        "zarr_format": 3, "node_type": "group", "attributes": {},
+        "consolidated_metadata": {"kind": "inline", "must_understand": false, "metadata": {
+            "broken": array, "encoded": encoded, "gone": strange, "member": member,
+            "strange": strange,
+        }},
+    });
+    store.put(&key("zarr.json"), group.to_string().as_bytes(), Condition::None).unwrap();
+    store.put(&key("broken/zarr.json"), b"{", Condition::None).unwrap();
+    for (name, json) in [("encoded", &encoded), ("member", &member), ("strange", &strange)] {
+        let at = key(&format!("{name}/zarr.json"));
+        store.put(&at, json.to_string().as_bytes(), Condition::None).unwrap();
+    }
+    let (summary, findings) = check_at(&root, false);
+    assert_eq!(summary.damage, 1);
+    let told: Vec<_> = findings
+        .iter()
+        .map(|f| (f.object.as_ref().unwrap().as_str(), f.kind.name(), f.message.as_str()))
+        .collect();
+    assert_eq!(told.len(), 5, "{told:?}");
+    assert_eq!((told[0].0, told[0].1), ("broken/zarr.json", "metadata"));
+    for (finding, object, reason) in [
+        (told[1], "encoded/zarr.json", "of-another-day"),
+        (told[2], "member/zarr.json", "secret"),
+        (told[3], "strange/zarr.json", "int1024"),
+    ] {
+        assert_eq!((finding.0, finding.1), (object, "not-checked"));
+        assert!(finding.2.contains(reason), "{finding:?}");
+    }
+    let gone = "the consolidated metadata names the node \"gone\", which is not there";
+    assert_eq!(told[4], ("zarr.json", "consolidated-metadata", gone));
 }
 
 #[test]

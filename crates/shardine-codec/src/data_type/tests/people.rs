@@ -63,6 +63,12 @@ fn types_have_the_names_that_numpy_gives_them() {
         ("c16", "complex128"),
         ("<M8[10ms]", "numpy.datetime64[10ms]"),
         ("m8", "numpy.timedelta64[generic]"),
+        (">u1", "uint8"),
+        ("float", "float64"),
+        ("half", "float16"),
+        ("int", "int64"),
+        ("complex", "complex128"),
+        ("str", "string"),
     ] {
         let named = DataType::parse_name(name);
         assert_eq!(DataType::parse_name(numpy), named, "{numpy}");

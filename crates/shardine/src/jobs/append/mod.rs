@@ -7,6 +7,7 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 
+use super::frame::remove_leftovers_below;
 use super::import::counting;
 use super::span::job_span;
 use super::watched::Watched;
@@ -186,6 +187,8 @@ fn from_file(
     };
     let mut slices = options.slices();
     slices.write = slices.write.progress(counting(context, 0, bytes));
+    let resumed = claim.note().is_some();
+    let place = array.location().clone();
     let mut writer = SliceWriter::with_claim(array, axis, slices, claim)?;
     // The marker is written when nothing is left that could be refused.
     let before = match (&marker, writer.claim()) {
@@ -200,6 +203,10 @@ fn from_file(
     let result = writer.push_from(before..count, &watched).and_then(|()| writer.commit());
     context.check()?;
     result?;
+    if resumed {
+        // What the run that was killed was writing.
+        remove_leftovers_below(&place)?;
+    }
     let written = writer.report();
     let array = writer.finish()?;
     Ok(AppendReport { array, planes: count - before, planes_before: before, written })

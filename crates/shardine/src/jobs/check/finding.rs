@@ -153,12 +153,14 @@ kinds! {
     NoMetadata = "no-metadata" Notice "restore its zarr.json if there was a node",
     /// Consolidated metadata that disagrees with the nodes themselves.
     ConsolidatedMetadata = "consolidated-metadata" Notice "consolidate the metadata again",
+    /// Metadata that can only mean one thing, but is not spelled as the specification has it.
+    MetadataForm = "metadata-form" Notice "spell it as the message says: other readers may refuse it",
     /// A temporary file of a killed writer.
     LeftoverTemporary = "leftover-temporary" Notice REPAIR,
     /// The journal of an interrupted in-place update.
     LeftoverJournal = "leftover-journal" Notice REPAIR,
     /// A job such as `reshard` was interrupted; the array beside its folder is complete.
-    UnfinishedJob = "unfinished-job" Notice "run the command that began it again",
+    UnfinishedJob = "unfinished-job" Notice "run the command that began it again, or `shardine repair` to undo it",
     /// A journal that belonged to another version of its object, and was set aside.
     SetAside = "set-aside" Notice "it is kept for reference, and may be removed",
     /// Keys, or their values, that are not in order.

@@ -9,6 +9,7 @@ use shardine_store::{Key, LeftoverKind, StoreError};
 use super::{Finding, FindingKind, Untold, VerifySummary};
 use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::jobs::unfinished_job;
 use crate::{Engine, Error, Location};
 
 /// What to check, and how much to report.
@@ -96,6 +97,32 @@ impl<'a> Run<'a> {
     /// What was seen.
     pub fn into_summary(self) -> VerifySummary {
         self.report.into_inner().unwrap_or_else(PoisonError::into_inner).summary
+    }
+
+    /// A part of the check in which no chunk is decoded.
+    pub fn without_decoding(
+        &self,
+        check: impl FnOnce(&Run<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let scope = Scope { decode: false, ..self.scope };
+        let tell = &mut |finding| self.tell([finding]);
+        let run = Run::new(self.context, self.root.as_ref(), scope, tell);
+        let result = check(&run);
+        let seen = run.into_summary();
+        // What was reported has been counted.
+        self.count(&seen.untold);
+        self.sum(|summary| {
+            summary.arrays += seen.arrays;
+            summary.objects += seen.objects;
+            summary.bytes += seen.bytes;
+            summary.chunks += seen.chunks;
+            summary.gap_bytes += seen.gap_bytes;
+            summary.lost_chunks += seen.lost_chunks;
+            summary.unproved_chunks += seen.unproved_chunks;
+            summary.unlisted |= seen.unlisted;
+            summary.unread_folders += seen.unread_folders;
+        });
+        result
     }
 
     /// Updates the summary.
@@ -266,8 +293,15 @@ impl<'a> Run<'a> {
                 Some(folder) => folder.join(&leftover.name),
                 None => Key::new(&leftover.name),
             };
-            let message = match leftover.kind {
-                LeftoverKind::Job => what.to_owned(),
+            let message = match (leftover.kind, &leftover.object) {
+                (LeftoverKind::Job, Some(object)) => {
+                    let job = unfinished_job(&location.at(Some(object.clone())));
+                    match job.ok().flatten().and_then(|job| job.command) {
+                        Some(command) => format!("{what}, begun by `{command}`"),
+                        None => what.to_owned(),
+                    }
+                }
+                (LeftoverKind::Job, None) => what.to_owned(),
                 _ => format!("{what} ({} bytes)", leftover.len),
             };
             self.note(Finding::new(kind, name.ok(), message));

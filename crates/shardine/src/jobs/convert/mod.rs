@@ -13,6 +13,7 @@ use super::frame::JobKind;
 use crate::zarr::CONVERT_MARKER;
 
 pub use error::ConvertError;
+pub(super) use multiscale::Multiscale;
 pub use options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm};
 pub use to_volume::convert_to_volume;
 pub(super) use to_volume::plan_to_volume;

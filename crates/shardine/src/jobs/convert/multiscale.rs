@@ -41,7 +41,7 @@ const UNITS: [(&str, f64); 28] = [
 
 /// An image.
 #[derive(Debug)]
-pub(super) struct Multiscale {
+pub(in crate::jobs) struct Multiscale {
     /// The names of the axes, with t and c for those of time and channels.
     pub axes: Vec<String>,
     units: Vec<Option<String>>,
@@ -51,7 +51,7 @@ pub(super) struct Multiscale {
 
 /// What the metadata says about a level.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(in crate::jobs) struct Said {
     /// Its path below the group.
     pub path: String,
     scale: Option<Vec<f64>>,
@@ -60,7 +60,7 @@ pub(super) struct Said {
 
 /// The position and size of a level's voxels.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Voxels {
+pub(in crate::jobs) struct Voxels {
     /// Nanometres along x, y and z.
     pub resolution: Option<[f64; 3]>,
     /// The position of the first voxel.

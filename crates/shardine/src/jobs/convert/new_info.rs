@@ -1,20 +1,28 @@
 //! The `info` of a volume made from arrays.
 
+use std::sync::Arc;
+
+use shardine_store::MemoryStore;
+
+use super::super::rebuild::ArraySource;
 use super::ConvertError;
 use super::options::{ConvertOptions, VolumeForm};
 use super::to_volume::OldLevel;
 use super::view::{RANK, triple};
-use crate::Error;
-use crate::plan::{LevelSize, usual_kind};
-use crate::precomputed::{ChunkEncoding, NewScale, NewVolume, VolumeInfo};
-use crate::shard::uint64::Sharding;
+use crate::plan::{
+    LevelSize, ValueSizes, VolumePacking, measure_values, sample_of_source, usual_data_encoding,
+    usual_kind,
+};
+use crate::precomputed::{ChunkEncoding, NewScale, NewVolume, Volume, VolumeInfo};
+use crate::shard::uint64::{Encoding, Sharding};
+use crate::{Error, Location};
 
-/// Makes an `info` for levels, of which there is at least one.
+/// Makes an `info` for levels, of which there is at least one, and says what was measured of each.
 pub(super) fn new_info(
     levels: &[OldLevel],
     form: &VolumeForm,
     options: &ConvertOptions,
-) -> Result<VolumeInfo, Error> {
+) -> Result<(VolumeInfo, Vec<Option<ValueSizes>>), Error> {
     let Some(first) = levels.first() else {
         return Err(ConvertError::NoArrays { at: String::new() }.into());
     };
@@ -25,11 +33,22 @@ pub(super) fn new_info(
     let kind = form.kind.clone().unwrap_or_else(|| guess.to_owned());
     let (resolution, offset) = finest(first, form);
     let mut scales: Vec<NewScale> = Vec::with_capacity(levels.len());
+    let mut measured = Vec::with_capacity(levels.len());
     for (number, level) in levels.iter().enumerate() {
         let size = size(level);
         let chunk = chunk(level, options, channels)?;
-        let sharding = sharding(level, number, size, chunk, &encoding, form)?;
         let (resolution, offset) = coarser(first, level, number, resolution, offset, form);
+        let sizes = match leaves_data_encoding_open(form, &encoding) {
+            true => {
+                let scale = NewScale::new(size, resolution, offset, chunk, &encoding, None);
+                let (kind, data_type) = (kind.clone(), data_type.clone());
+                measure(level, NewVolume { kind, data_type, channels, scales: vec![scale] })?
+            }
+            false => None,
+        };
+        let values = form.data_encoding.or(sizes.map(|sizes| sizes.encoding()));
+        let sharding = sharding(level, number, size, chunk, &encoding, form, values)?;
+        measured.push(sizes);
         let mut scale =
             NewScale::new(size, resolution, offset, chunk, &encoding, sharding.as_ref());
         let key = scale.members.get("key").cloned();
@@ -40,7 +59,25 @@ pub(super) fn new_info(
         scales.push(scale);
     }
     let volume = NewVolume { kind, data_type, channels, scales };
-    VolumeInfo::new(volume).map_err(|error| refuse(first, error.to_string()))
+    let info = VolumeInfo::new(volume).map_err(|error| refuse(first, error.to_string()))?;
+    Ok((info, measured))
+}
+
+/// Whether there will be shards whose data encoding was not given, and the chunk encoding does not tell whether gzip pays.
+fn leaves_data_encoding_open(form: &VolumeForm, encoding: &ChunkEncoding) -> bool {
+    let says = matches!(form.packing, Some(VolumePacking::Sharding(_) | VolumePacking::Unsharded));
+    !says && form.data_encoding.is_none() && usual_data_encoding(encoding) == Encoding::Raw
+}
+
+/// Measures a few chunks of a level, in a temporary volume in memory.
+fn measure(level: &OldLevel, volume: NewVolume) -> Result<Option<ValueSizes>, Error> {
+    let info = VolumeInfo::new(volume).map_err(|error| refuse(level, error.to_string()))?;
+    let place = Location::root(Arc::new(MemoryStore::new()));
+    let unseen = Volume::bind(level.array.engine(), &place, info);
+    let (array, axes) = (unseen.array(0)?, level.view.map());
+    let source = ArraySource::new(&level.array, &axes, array.cell_shape());
+    sample_of_source(&array, &source)?;
+    measure_values(&unseen.packed_array(0)?)
 }
 
 fn refuse(level: &OldLevel, reason: String) -> Error {
@@ -119,11 +156,12 @@ fn sharding(
     chunk: [u64; 3],
     encoding: &ChunkEncoding,
     form: &VolumeForm,
+    values: Option<Encoding>,
 ) -> Result<Option<Sharding>, Error> {
     let element = level.array.chunks.layout.element_size() as u64;
     let each = element.saturating_mul(level.shape()[RANK - 1]);
     let packing = form.packing.clone().unwrap_or_default();
     LevelSize::new(size, chunk, each)
-        .new_sharding(&packing, number == 0, encoding, form.data_encoding)
+        .new_sharding(&packing, number == 0, encoding, values)
         .map_err(|reason| refuse(level, reason))
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::super::frame::Part;
 use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
 use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
-use crate::plan::VolumePacking;
+use crate::plan::{ValueSizes, VolumePacking};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
@@ -168,8 +168,8 @@ pub struct VolumeForm {
     pub encoding: Option<ChunkEncoding>,
     /// How chunks are packed.
     pub packing: Option<VolumePacking>,
-    /// How values are stored in shards; `None` means gzip for encodings that do not compress well
-    /// by themselves.
+    /// How values are stored in shards; `None` means gzip for encodings that do not compress by
+    /// themselves, and for others if it makes a sample of chunks smaller by a tenth.
     pub data_encoding: Option<Encoding>,
 }
 
@@ -240,6 +240,8 @@ pub struct ConvertedLevel {
     pub shard_shape: Option<Vec<u64>>,
     /// How chunks are packed in a volume.
     pub sharding: Option<Sharding>,
+    /// The measurement that decided the data encoding, if it was not given.
+    pub measured: Option<ValueSizes>,
     /// The axes of the source, in order.
     pub axes: Vec<&'static str>,
     /// Whether the metadata names no axes, so that these are assumed.

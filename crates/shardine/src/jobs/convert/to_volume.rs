@@ -15,6 +15,7 @@ use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
 use super::view::{RANK, View};
 use crate::jobs::losses::refuse_array;
+use crate::plan::ValueSizes;
 use crate::precomputed::kept::{self, Seen};
 use crate::precomputed::{DATA_TYPES, INFO, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
@@ -110,7 +111,7 @@ pub(in crate::jobs) fn plan_to_volume(
     }
     levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
-    let (info, levels) = chosen_info(levels, kept, form, options, &mut summary)?;
+    let (info, levels, measured) = chosen_info(levels, kept, form, options, &mut summary)?;
     let volume = Volume::bind(engine, target, info);
     let mut reports = Vec::with_capacity(levels.len());
     let mut steps = Vec::with_capacity(levels.len());
@@ -125,6 +126,7 @@ pub(in crate::jobs) fn plan_to_volume(
             chunk_shape: new.chunk_shape().to_vec(),
             shard_shape: scale.sharding.as_ref().and(new.shard_shape()).map(<[u64]>::to_vec),
             sharding: scale.sharding.clone(),
+            measured: measured.get(number).copied().flatten(),
             axes: old.view.names(),
             axes_assumed: old.view.assumed,
             moves: relates(&old.array, &axes, &new),
@@ -278,14 +280,14 @@ fn old_level(
     Ok(OldLevel { name, array, level: 0, attributes, view, voxels, said })
 }
 
-/// The `info` of the volume, and the levels in its order.
+/// The `info` of the volume, the levels in its order, and what was measured of them.
 fn chosen_info(
     levels: Vec<OldLevel>,
     kept: KeptInfo,
     form: &VolumeForm,
     options: &ConvertOptions,
     summary: &mut ConvertSummary,
-) -> Result<(VolumeInfo, Vec<OldLevel>), Error> {
+) -> Result<(VolumeInfo, Vec<OldLevel>, Vec<Option<ValueSizes>>), Error> {
     let kept = kept.map(|kept| {
         if *form != VolumeForm::default() || options.chunk.is_some() {
             return Err("something else is asked for".to_owned());
@@ -307,10 +309,11 @@ fn chosen_info(
             summary.info_kept = true;
             let mut levels: Vec<Option<OldLevel>> = levels.into_iter().map(Some).collect();
             let ordered = order.iter().filter_map(|&i| levels.get_mut(i)?.take()).collect();
-            return Ok((info, ordered));
+            return Ok((info, ordered, Vec::new()));
         }
         Some(Err(reason)) => summary.info_not_kept = Some(reason),
         None => {}
     }
-    Ok((new_info(&levels, form, options)?, levels))
+    let (info, measured) = new_info(&levels, form, options)?;
+    Ok((info, levels, measured))
 }

@@ -39,7 +39,11 @@ pub enum CopyError {
     /// The target is the unfinished result of another copy.
     #[error(
         "{at} is the unfinished copy of {from}{}",
-        request.as_ref().map(|request| format!(", which asked for {request}")).unwrap_or_default()
+        match (command, request) {
+            (Some(command), _) => format!(", begun by `{command}`"),
+            (None, Some(_)) => ", which asked for something else".to_owned(),
+            (None, None) => String::new(),
+        }
     )]
     OtherCopy {
         /// The target.
@@ -48,6 +52,8 @@ pub enum CopyError {
         from: String,
         /// What was requested, if its chunks were being repacked.
         request: Option<String>,
+        /// By which command it was begun, if that is known.
+        command: Option<String>,
     },
     /// The marker of the copy is invalid.
     #[error("\"{marker}\", which tells of a copy that was interrupted, is damaged")]

@@ -9,7 +9,10 @@ mod pieces;
 mod queue;
 mod worker;
 
-use super::frame::{Beginning, JobError, JobKind, Marker, PartEnd, Start, place, source_state};
+use super::frame::{
+    Beginning, JobError, JobKind, Marker, PartEnd, Start, place, remove_leftovers_below,
+    source_state,
+};
 use super::rebuild::PartOutcome;
 use super::span::job_span;
 use super::whole::check_whole;
@@ -141,6 +144,10 @@ fn run<K: KeySource>(
     if start == Start::Clear {
         clear::clear(target, job.threads, COPY_MARKER)?;
         marker.cleared(target)?;
+    }
+    if start == Start::Resumed {
+        // What a run that was killed was writing may be what fills the disk.
+        remove_leftovers_below(target)?;
     }
     if let Some(part) = part {
         // This part runs again, and until it is done the copy must not be finished.

@@ -84,6 +84,7 @@ pub struct JobContext {
     report: Option<Report>,
     token: CancelToken,
     steps: Option<Arc<Steps>>,
+    command: Option<Arc<str>>,
 }
 
 /// The progress of a job that works on one part after another.
@@ -113,7 +114,8 @@ impl Steps {
 impl JobContext {
     /// Runs on this engine, without progress reports or cancellation.
     pub fn new(engine: &Arc<Engine>) -> Self {
-        Self { engine: Arc::clone(engine), report: None, token: CancelToken::new(), steps: None }
+        let (report, token, steps, command) = (None, CancelToken::new(), None, None);
+        Self { engine: Arc::clone(engine), report, token, steps, command }
     }
 
     /// Reports progress to `callback`, from any thread.
@@ -126,6 +128,20 @@ impl JobContext {
     pub fn cancel(mut self, token: &CancelToken) -> Self {
         self.token = token.clone();
         self
+    }
+
+    /// Sets the command that began the job.
+    ///
+    /// It is stored with an unfinished job, so that messages about that job can name it. It must not
+    /// contain secrets.
+    pub fn command(mut self, command: &str) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// The command that began the job.
+    pub(crate) fn begun_by(&self) -> Option<&str> {
+        self.command.as_deref()
     }
 
     /// The engine.

@@ -112,6 +112,9 @@ fn missing_parts(missing: &[u32]) -> String {
 }
 
 impl JobError {
+    /// What stands for an option where there is no target.
+    pub(in crate::jobs) const IN_PLACE: &str = "a job in place";
+
     /// What to do next.
     pub fn hint(&self) -> String {
         match self {
@@ -136,6 +139,9 @@ impl JobError {
                 "plan the job again, with the same version everywhere".into()
             }
             Self::Report { .. } => "run that part again".into(),
+            Self::NotInParts { option: Self::IN_PLACE, .. } => {
+                "give -o with a target, which all parts write to, or leave --part out".into()
+            }
             Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
         }
     }

@@ -29,6 +29,9 @@ pub(in crate::jobs) struct Replacing {
     #[serde(rename = "shardine_job")]
     version: u32,
     pub request: Value,
+    /// By which command it was begun; only for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The documents of the old and of the new data set.
     pub from: String,
     pub to: String,
@@ -54,7 +57,13 @@ pub(in crate::jobs) struct Built {
 
 impl Replacing {
     pub fn new(request: Value, from: String, to: String, fingerprint: Option<u64>) -> Self {
-        Self { version: VERSION, request, from, to, fingerprint, built: None }
+        Self { version: VERSION, request, command: None, from, to, fingerprint, built: None }
+    }
+
+    /// Begun by this command.
+    pub fn begun_by(mut self, command: Option<&str>) -> Self {
+        self.command = command.map(str::to_owned);
+        self
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {

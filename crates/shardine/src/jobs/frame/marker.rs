@@ -24,6 +24,9 @@ use crate::{Error, Location};
 /// The lock file of a target on files.
 const LOCK: &str = "job";
 
+/// The marker's member that names the command that began the job; only for messages.
+const COMMAND: &str = "command";
+
 /// The marker's member that names its owner.
 const OWNER: &str = "owner";
 
@@ -58,8 +61,12 @@ pub(in crate::jobs) struct Marker {
     source: String,
     /// What else was requested.
     request: Value,
+    /// By which command it was begun.
+    command: Option<String>,
     state: State,
     hold: Option<Hold>,
+    /// Whether an earlier run, or another part, has been here.
+    resumed: bool,
     /// The version of the marker as this process wrote it.
     version: Option<Version>,
 }
@@ -125,7 +132,14 @@ impl Marker {
     /// secrets.
     pub fn of_named(kind: &'static JobKind, source: String, request: Value) -> Self {
         let state = State { id: Owner::fresh_id(), ..State::default() };
-        Self { kind, source, request, state, hold: None, version: None }
+        let (command, hold, resumed, version) = (None, None, false, None);
+        Self { kind, source, request, command, state, hold, resumed, version }
+    }
+
+    /// Begun by this command.
+    pub fn begun_by(mut self, command: Option<&str>) -> Self {
+        self.command = command.map(str::to_owned);
+        self
     }
 
     /// What the target is made from.
@@ -139,6 +153,9 @@ impl Marker {
         json[self.kind.member] = json!(1);
         if !self.request.is_null() {
             json["request"] = self.request.clone();
+        }
+        if let Some(command) = &self.command {
+            json[COMMAND] = json!(command);
         }
         if !begun.is_empty() {
             json["begun"] = Value::Object(begun.clone());
@@ -274,7 +291,8 @@ impl Marker {
         };
         let other = |source, request: &Value| -> Error {
             let request = (!request.is_null()).then(|| request.to_string());
-            CopyError::OtherCopy { at: at(), from: source, request }.into()
+            let command = command_in(&found.bytes);
+            CopyError::OtherCopy { at: at(), from: source, request, command }.into()
         };
         if source != self.source {
             return Err(other(source, &request));
@@ -290,6 +308,7 @@ impl Marker {
             return Err(other(source, &request));
         }
         self.state = state;
+        self.resumed = true;
         if how.part.is_none() && !self.claim(target, Some(found), owner, how)? {
             return Ok(None);
         }
@@ -554,6 +573,10 @@ impl Marker {
     /// Ends the job once the result is complete and durable: removes the job's leftovers, the
     /// marker last.
     pub fn end(mut self, target: &Location) -> Result<(), Error> {
+        if self.resumed || self.state.parts.is_some() {
+            // Killed processes leave temporary files.
+            remove_leftovers_below(target)?;
+        }
         if let Some(count) = self.state.parts {
             if !self.state.finishing {
                 self.state.finishing = true;
@@ -603,6 +626,12 @@ impl Drop for Marker {
     }
 }
 
+/// The command that a marker names.
+fn command_in(bytes: &[u8]) -> Option<String> {
+    let json: Value = serde_json::from_slice(bytes).ok()?;
+    json.get(COMMAND)?.as_str().map(str::to_owned)
+}
+
 /// The name of a part's report.
 fn report_name(index: u32, count: u32) -> String {
     format!(".shardine-part-{index}-of-{count}.json")
@@ -614,6 +643,20 @@ pub(in crate::jobs) fn is_report(name: &str) -> bool {
     let numbers = rest.and_then(|rest| rest.split_once("-of-"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     numbers.is_some_and(|(index, count)| is_number(index) && is_number(count))
+}
+
+/// Removes temporary files of processes that are gone, in a place and all folders below it. A
+/// listing for each folder; nothing for a store without folders.
+pub(in crate::jobs) fn remove_leftovers_below(target: &Location) -> Result<(), Error> {
+    if !target.store.has_folders() {
+        return Ok(());
+    }
+    let mut folders = vec![target.path.clone()];
+    while let Some(folder) = folders.pop() {
+        remove_leftovers(target, folder.as_ref())?;
+        folders.extend(target.store.list(folder.as_ref())?.folders.into_iter().map(Some));
+    }
+    Ok(())
 }
 
 /// Removes temporary files of dead processes.
@@ -640,7 +683,9 @@ mod tests {
         let id = "1".to_owned();
         let state = State { clearing: true, begun, parts: Some(4), finishing: true, id };
         let source = "s3://b/\"x\"".to_owned();
-        Marker { kind: &COPY, source, request, state, hold: None, version: None }
+        let command = Some("shardine copy a b".to_owned());
+        let (hold, resumed, version) = (None, false, None);
+        Marker { kind: &COPY, source, request, command, state, hold, resumed, version }
     }
 
     #[test]
@@ -656,6 +701,8 @@ mod tests {
                 (&marker.source, &marker.request, &marker.state)
             );
             assert!(owner.is_none());
+            let text = marker.to_json().to_string();
+            assert_eq!(command_in(text.as_bytes()), marker.command);
             for member in ["shardine_copy", "source", "clearing", "begun", "parts"] {
                 let mut json = marker.to_json();
                 json[member] = json!("x");

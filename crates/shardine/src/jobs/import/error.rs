@@ -71,6 +71,8 @@ pub enum ImportError {
         at: String,
         /// The file.
         name: String,
+        /// By which command it was begun, if that is known.
+        command: Option<String>,
     },
     /// A conversion of another file is unfinished.
     #[error("{at} is an unfinished conversion of {name}")]
@@ -79,6 +81,8 @@ pub enum ImportError {
         at: String,
         /// That file.
         name: String,
+        /// By which command it was begun, if that is known.
+        command: Option<String>,
     },
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shardine_store::{FileStore, Folders, MemoryStore};
 
-use super::frame::{JobError, Part, PartEnd};
+use super::frame::{JobError, Part, PartEnd, remove_leftovers_below};
 use super::rebuild::PartOutcome;
 use super::span::job_span;
 use super::watched::Watched;
@@ -163,7 +163,8 @@ pub fn import(
     if options.part.is_some() {
         check_parts(options, found.is_some())?;
     }
-    let mut marker = target::marker(found.as_ref(), options.cast, &metadata)?;
+    let mut marker =
+        target::marker(found.as_ref(), options.cast, &metadata)?.begun_by(context.begun_by());
     let begun = target::begin(&mut marker, engine, target, metadata, options)?;
     let (mut array, resumed, exists) = match begun {
         Begun::Fresh(array) => (array, false, false),
@@ -187,6 +188,10 @@ pub fn import(
     if marker.is_finishing() {
         marker.end(target)?;
         return Ok(report);
+    }
+    if resumed {
+        // What a run that was killed was writing may be what fills the disk.
+        remove_leftovers_below(target)?;
     }
     if let Some(part) = options.part {
         // This part runs again, and until it is done the import must not be finished.

@@ -109,10 +109,10 @@ fn check_array(marker: &Marker, engine: &Arc<Engine>, target: &Location) -> Resu
 fn refused(error: Error, marker: &Marker, target: &Location) -> Error {
     let at = target.to_string();
     match error {
-        Error::Copy(CopyError::OtherCopy { from: name, .. }) => match name.as_str() {
+        Error::Copy(CopyError::OtherCopy { from: name, command, .. }) => match name.as_str() {
             STREAM => ImportError::LeftByStream { at },
-            _ if name == marker.source() => ImportError::OtherOptions { at, name },
-            _ => ImportError::OtherFile { at, name },
+            _ if name == marker.source() => ImportError::OtherOptions { at, name, command },
+            _ => ImportError::OtherFile { at, name, command },
         }
         .into(),
         Error::Copy(CopyError::Marker { .. }) => ImportError::DamagedMarker { at }.into(),

@@ -167,6 +167,44 @@ pub(in crate::jobs) fn prepare(
     }
 }
 
+/// What became of a job that was interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::jobs) enum Settled {
+    /// The new data set was in its place already, and the old one is removed.
+    Finished,
+    /// The data set is the old one, and what the job had built is removed.
+    Undone,
+}
+
+/// Ends a job on a data set that was interrupted, without doing what it was to do. `None` if there
+/// is none.
+pub(in crate::jobs) fn settle(
+    context: &JobContext,
+    location: &Location,
+    data_set: &dyn Replacement,
+) -> Result<Option<Settled>, Error> {
+    let job = Exchange::of(location, data_set.document())?;
+    if !job.beside.has_folder(&job.work)? {
+        return Ok(None);
+    }
+    let _lock = job.lock()?;
+    let exchanged = match job.marker() {
+        Err(error @ Error::Store(_)) => return Err(error),
+        marker => match marker.ok().flatten() {
+            Some(marker) => {
+                let current = job.document(&job.name)?;
+                current.as_ref() == Some(&marker.to) || job.is_exchanged(&marker)?
+            }
+            None => false,
+        },
+    };
+    InPlace { context, job: &job, options: &InPlaceOptions::default() }.give_up(data_set)?;
+    if job.is_empty()? {
+        job.beside.remove_tree(&job.work)?;
+    }
+    Ok(Some(if exchanged { Settled::Finished } else { Settled::Undone }))
+}
+
 /// What comes after a step.
 enum Next {
     /// There is nothing to do.
@@ -271,7 +309,8 @@ impl InPlace<'_> {
                 }
                 if marker.request != data_set.request()? {
                     let (at, request) = (job.at.clone(), marker.request.to_string());
-                    return Err(RepackError::OtherJob { at, request }.into());
+                    let command = marker.command.clone();
+                    return Err(RepackError::OtherJob { at, request, command }.into());
                 }
                 if current == marker.from {
                     data_set.resumes(&marker.to)?;
@@ -305,7 +344,8 @@ impl InPlace<'_> {
             Some(known) => known.fingerprint,
             None => Some(state.insert(job.beside.state_of(&job.name)?).fingerprint),
         };
-        let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint);
+        let marker = Replacing::new(data_set.request()?, current.to_owned(), to, fingerprint)
+            .begun_by(self.context.begun_by());
         marker.put(job)?;
         Ok(Some((marker, state)))
     }

@@ -22,16 +22,20 @@ use crate::engine::ObjectCells;
 
 pub(super) use axes::AxisMap;
 pub(super) use batch::Batch;
+pub(super) use finder::ChunkFinder;
 pub use in_place::recover;
 pub(super) use in_place::{
-    InPlaceOptions, Prepared, Replaced, Replacement, prepare, recover_missing, replace,
+    InPlaceOptions, Prepared, Replaced, Replacement, Settled, prepare, recover_missing, replace,
+    settle,
 };
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
-pub(super) use relation::{moves, relates};
+pub(super) use relation::{has_same_bytes, moves, relates};
+pub(super) use source::ArraySource;
 pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub(super) use tasks::{SourceRef, TargetRef};
 pub(super) use transfer::{Counts, TransferOptions};
+pub(super) use walk::extents as stored_extents;
 
 /// Identifies an object that was made.
 enum Note {

@@ -16,12 +16,11 @@ use crate::jobs::copy::clear::clear;
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{
     Beginning, JobContext, JobError, JobKind, Marker, Part, PartEnd, Start, carry_over,
-    remove_leftovers, source_state, stable_hash,
+    remove_leftovers_below, source_state, stable_hash,
 };
 use crate::jobs::repack_volume::KeyFolderValues;
 use crate::jobs::whole::check_whole;
 use crate::shard::WriteOrder;
-use crate::zarr::MAX_DEPTH;
 use crate::{Array, Error, Location};
 
 /// How a data set is made at another location.
@@ -163,7 +162,8 @@ pub(in crate::jobs) fn make(
         // Parts that would make different data sets must not mix.
         plan.request["documents"] = document_hash(&plan).into();
     }
-    let mut marker = Marker::new(plan.kind, source, plan.request.clone())?;
+    let mut marker =
+        Marker::new(plan.kind, source, plan.request.clone())?.begun_by(context.begun_by());
     let mut states = Vec::new();
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
@@ -197,7 +197,7 @@ pub(in crate::jobs) fn make(
     let resumed = start == Start::Resumed;
     let out = Out { context, source, target, options, check, resumed };
     if resumed {
-        out.remove_leftovers(target.path.clone(), 0)?;
+        remove_leftovers_below(target)?;
     }
     if let Some(part) = options.part {
         // This part runs again, and until it is done the job must not be finished.
@@ -418,19 +418,6 @@ impl Out<'_> {
                     store.delete(&to.shards.shard_key(shard)?, &Condition::None)?;
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Removes temporary files of a killed run.
-    fn remove_leftovers(&self, folder: Option<Key>, depth: usize) -> Result<(), Error> {
-        let store = &self.target.store;
-        if depth > MAX_DEPTH || !store.has_folders() {
-            return Ok(());
-        }
-        remove_leftovers(self.target, folder.as_ref())?;
-        for inside in store.list(folder.as_ref())?.folders {
-            self.remove_leftovers(Some(inside), depth + 1)?;
         }
         Ok(())
     }

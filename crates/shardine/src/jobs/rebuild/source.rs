@@ -12,7 +12,7 @@ use crate::source::extents;
 use crate::{Array, Error, Region, Source, SourceError};
 
 /// An array as the source of a write to another one, in the coordinates of the latter.
-pub(super) struct ArraySource<'a> {
+pub(in crate::jobs) struct ArraySource<'a> {
     array: &'a Array,
     axes: &'a AxisMap,
     blocks: Option<Blocks>,

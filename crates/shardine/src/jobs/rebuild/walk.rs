@@ -138,7 +138,7 @@ fn in_box(
 }
 
 /// The boxes of elements that the stored objects of an array cover.
-fn extents(array: &Array) -> Result<Vec<Extent>, Error> {
+pub(in crate::jobs) fn extents(array: &Array) -> Result<Vec<Extent>, Error> {
     let (shape, cell_shape) = (array.shape(), array.cell_shape());
     let of_cells = |first: &[u64], cells: &[u64]| -> Extent {
         let axes = first.iter().zip(cells).zip(cell_shape).zip(shape);

@@ -60,12 +60,17 @@ pub enum RepackError {
         at: String,
     },
     /// An earlier job with a different request was interrupted.
-    #[error("an earlier job on {at} was interrupted, and it asked for something else ({request})")]
+    #[error(
+        "an earlier job on {at} was interrupted, and it asked for something else{}",
+        command.as_ref().map(|command| format!(": `{command}`")).unwrap_or_default()
+    )]
     OtherJob {
         /// The array.
         at: String,
         /// What it requested.
         request: String,
+        /// By which command it was begun, if that is known.
+        command: Option<String>,
     },
     /// The marker of an interrupted job is invalid.
     #[error(

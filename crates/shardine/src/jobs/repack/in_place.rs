@@ -10,8 +10,8 @@ use super::{RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArra
 use crate::jobs::frame::{Built, JobContext};
 use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
-    AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, SourceRef,
-    Step, TargetRef, TransferOptions, Work, moves, prepare,
+    AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, Settled,
+    SourceRef, Step, TargetRef, TransferOptions, Work, moves, prepare, settle,
 };
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
@@ -95,6 +95,16 @@ impl<'a> InPlaceJob<'a> {
     pub fn finish(self) -> Result<(), Error> {
         self.failed.map_or(Ok(()), Err)
     }
+}
+
+/// Ends a job on an array that was interrupted.
+pub(in crate::jobs) fn settle_array(
+    context: &JobContext,
+    location: &Location,
+) -> Result<Option<Settled>, Error> {
+    let (engine, place) = (context.engine(), location.clone());
+    let (options, report) = (&RepackOptions::default(), RepackedArray::default());
+    settle(context, location, &Repacked { engine, place, options, report })
 }
 
 /// An array that is replaced.

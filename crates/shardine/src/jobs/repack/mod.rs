@@ -19,6 +19,7 @@ use super::rebuild::recover_missing;
 pub use error::RepackError;
 pub(super) use error::is_stale;
 use in_place::InPlaceJob;
+pub(super) use in_place::settle_array;
 pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcome, RepackedArray};
 pub use out::REPACK_MARKER;
 pub(super) use out::{REPACK, plan_repack};
@@ -84,7 +85,7 @@ pub fn repack(
     }
     if options.part.is_some() {
         let reason = "a data set is replaced by one process";
-        return Err(JobError::NotInParts { option: "a job in place", reason }.into());
+        return Err(JobError::NotInParts { option: JobError::IN_PLACE, reason }.into());
     }
     if !options.dry_run {
         recover_missing(engine, source, 0)?;

@@ -25,11 +25,12 @@ pub enum RepackCheck {
 }
 
 impl RepackCheck {
-    /// Its name on the command line and in reports.
+    /// Its name on the command line and in reports; [`CopyCheck`](crate::jobs::CopyCheck) has the
+    /// same for the same.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
-            Self::Bytes => "bytes",
+            Self::Bytes => "content",
             Self::Elements => "elements",
         }
     }

@@ -237,7 +237,13 @@ fn multiple(shard: &[u64], chunk: &[u64]) -> Result<Vec<u64>, Refused> {
     }
     let axes = shard.iter().zip(chunk);
     if axes.clone().any(|(&shard, &chunk)| shard == 0 || shard % chunk != 0) {
-        return Err(format!("shards of {shard:?} are no multiple of chunks of {chunk:?}").into());
+        let fitting =
+            axes.map(|(&shard, &chunk)| shard.max(1).div_ceil(chunk).saturating_mul(chunk));
+        let [shard, chunk, fitting] = [shard.to_vec(), chunk.to_vec(), fitting.collect()]
+            .map(|shape| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
+        let reason =
+            format!("shards of {shard} are no multiple of chunks of {chunk}; {fitting} is");
+        return Err(reason.into());
     }
     Ok(shard.to_vec())
 }

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
+use super::volume::Scales;
 use super::{Packed, RepackVolumeOptions, RepackedScale, count_packed};
 use crate::jobs::RepackOutcome;
 use crate::jobs::frame::{Built, JobContext};
 use crate::jobs::rebuild::{
-    Counts, InPlaceOptions, Others, Replaced, Replacement, Step, TransferOptions, recover, replace,
+    Counts, InPlaceOptions, Others, Replaced, Replacement, Settled, Step, TransferOptions, recover,
+    replace, settle,
 };
 use crate::jobs::repack::RepackCheck;
 use crate::jobs::whole::check_walked;
@@ -48,6 +50,16 @@ pub(super) fn repack<P: Packed>(
         tell(scale);
     }
     Ok(())
+}
+
+/// Ends a job on a data set with an `info` that was interrupted.
+pub(in crate::jobs) fn settle_volume(
+    context: &JobContext,
+    location: &Location,
+) -> Result<Option<Settled>, Error> {
+    // Nothing is packed, so this is not called.
+    let open = &|| Err(Error::NoVolume { at: location.to_string() });
+    settle(context, location, &Repacked::<Scales> { context, location, open, packed: None })
 }
 
 /// A data set with an `info` that is replaced.

@@ -28,6 +28,7 @@ use folder::Folder;
 use values::count_chunks;
 use volume::Scales;
 
+pub(super) use in_place::settle_volume;
 pub(super) use out::plan_repack_volume;
 pub(super) use values::KeyFolderValues;
 
@@ -105,7 +106,7 @@ fn run<P: Packed + 'static>(
         }
         None if options.part.is_some() => {
             let reason = "a data set is replaced by one process";
-            Err(JobError::NotInParts { option: "a job in place", reason }.into())
+            Err(JobError::NotInParts { option: JobError::IN_PLACE, reason }.into())
         }
         None => {
             in_place::repack(context, source, open, options, tell)?;

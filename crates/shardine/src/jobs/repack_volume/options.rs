@@ -6,7 +6,7 @@ use crate::jobs::RepackOutcome;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
 use crate::jobs::repack::RepackCheck;
-use crate::plan::ShardingRequest;
+use crate::plan::{ShardingRequest, ValueSizes};
 use crate::shard::uint64::Sharding;
 
 /// How to repack the scales of a volume.
@@ -74,6 +74,8 @@ pub struct RepackedScale {
     pub key: String,
     /// How it is sharded now; `None` if it is not.
     pub sharding: Option<Sharding>,
+    /// The measurement that decided the data encoding, if it was not given.
+    pub measured: Option<ValueSizes>,
     /// What happened to it.
     pub outcome: RepackOutcome,
     /// Chunks moved unchanged.
@@ -99,6 +101,7 @@ impl RepackedScale {
             level,
             key: key.to_owned(),
             sharding,
+            measured: None,
             outcome,
             chunks_moved: 0,
             chunks_recompressed: 0,

@@ -11,6 +11,7 @@ use super::{Packed, RepackVolumeOptions, RepackedScale};
 use crate::jobs::RepackOutcome;
 use crate::jobs::rebuild::{AxisMap, Counts, SourceRef, Step, TargetRef, Work};
 use crate::jobs::repack::RepackError;
+use crate::plan::measure_values;
 use crate::precomputed::{INFO, Scale, ValueNames, Volume, VolumeInfo};
 use crate::{Engine, Error, Location};
 
@@ -50,9 +51,14 @@ impl Scales {
         let mut scales = Vec::new();
         for (level, scale) in old.info().scales().iter().enumerate() {
             let asked = options.level.is_none_or(|only| only == level);
+            let measured = match asked && options.sharding.leaves_data_encoding_open(scale) {
+                true => measure_values(&old.packed_array(level)?)?,
+                false => None,
+            };
             let sharding = if asked {
                 let alone = options.level.is_some();
-                options.sharding.of_scale(old.info(), scale, alone).map_err(refuse)?
+                let values = measured.map(|sizes| sizes.encoding());
+                options.sharding.of_scale(old.info(), scale, alone, values).map_err(refuse)?
             } else {
                 scale.sharding.clone()
             };
@@ -72,7 +78,8 @@ impl Scales {
                     .with_sharding(level, sharding.as_ref())
                     .map_err(|error| refuse(error.to_string()))?;
             }
-            scales.push(RepackedScale::new(level, &scale.key, sharding, outcome));
+            let report = RepackedScale::new(level, &scale.key, sharding, outcome);
+            scales.push(RepackedScale { measured, ..report });
         }
         let changed = changed_scales(&old, &info, &scales)?;
         Ok(Self { old, info, scales, changed })

@@ -16,7 +16,9 @@ use shardine_store::{Edit, Key, Recovery, StoreError};
 
 use super::check::{Finding, FindingKind, InfoSet, Origin, Scope, Severity};
 use super::frame::JobContext;
+use super::rebuild::{Settled, recover};
 use super::span::job_span;
+use super::unfinished;
 use super::verify::{refusal, verify_in};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::stored::PossibleObject;
@@ -71,6 +73,10 @@ pub fn repair(
     let _span = job_span("repair", location);
     let context = &context.into();
     context.check()?;
+    if !options.dry_run {
+        // A job that was killed may have left it without its name.
+        recover(location)?;
+    }
     let aside = SetAside::new(options.set_aside.clone());
     let mut repairing = Repairing {
         context,
@@ -93,6 +99,14 @@ pub fn repair(
     let hold = if is_data_set { location.hold()? } else { None };
     repairing.is_held = hold.is_some();
     let mut found = repairing.look()?;
+    let jobs = std::mem::take(&mut found.jobs);
+    if !jobs.is_empty() {
+        repairing.jobs(jobs)?;
+        if !options.dry_run {
+            found = repairing.look()?;
+            found.jobs.clear();
+        }
+    }
     if !found.leftovers.is_empty() {
         repairing.leftovers(std::mem::take(&mut found.leftovers))?;
         if !options.dry_run {
@@ -152,6 +166,8 @@ struct Repairing<'a> {
 #[derive(Default)]
 struct Found {
     leftovers: Vec<Finding>,
+    /// Jobs in place that were interrupted.
+    jobs: Vec<Finding>,
     damaged: BTreeMap<Key, Origin>,
     /// Damage that cannot be repaired.
     left: Vec<Finding>,
@@ -295,6 +311,7 @@ impl Repairing<'_> {
                 FindingKind::LeftoverTemporary | FindingKind::LeftoverJournal => {
                     found.leftovers.push(finding);
                 }
+                FindingKind::UnfinishedJob => found.jobs.push(finding),
                 FindingKind::LostChunk | FindingKind::UnprovedChunk => {
                     found.records.extend(finding.record);
                 }
@@ -310,6 +327,36 @@ impl Repairing<'_> {
             })?;
         (found.lost, found.unproved) = (summary.lost_chunks, summary.unproved_chunks);
         Ok(found)
+    }
+
+    /// Ends jobs in place that were interrupted.
+    fn jobs(&mut self, found: Vec<Finding>) -> Result<(), Error> {
+        for finding in found {
+            self.context.check()?;
+            // In a group the folder of the job is named, beside that of the array.
+            let path = finding.object.as_ref().map(Key::as_str).unwrap_or_default();
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+            let of = name.strip_prefix(".shardine-").and_then(|name| name.strip_suffix(".job"));
+            let place = match (of, folder) {
+                (Some(of), "") => self.location.at(Some(Key::new(of)?)),
+                (Some(of), folder) => self.location.at(Some(Key::new(folder)?.join(of)?)),
+                (None, _) => self.location.clone(),
+            };
+            let mut repair = Repair::of(RepairKind::Recovered, &finding);
+            if !self.options.dry_run {
+                let message = match unfinished::settle(self.context, &place)? {
+                    Some(Settled::Finished) => "a job that was interrupted is finished",
+                    Some(Settled::Undone) => {
+                        "a job that was interrupted is undone: what it had built is removed"
+                    }
+                    // Its process has come back, or has ended it.
+                    None => continue,
+                };
+                message.clone_into(&mut repair.message);
+            }
+            self.tell(repair);
+        }
+        Ok(())
     }
 
     /// Finishes what killed writers began, and removes their leftovers.
@@ -366,7 +413,18 @@ impl Repairing<'_> {
             arrays.entry(origin.array.clone()).or_default().insert(key, origin);
         }
         for (path, damaged) in arrays {
-            let array = ArrayNode::open(self.engine, &self.location.at(path.clone()))?;
+            let array = match ArrayNode::open(self.engine, &self.location.at(path.clone())) {
+                // Its indexes can be checked, but no chunk can be written again.
+                Err(error) if error.is_unsupported() => {
+                    let message = format!("is damaged, and left: {error}");
+                    for key in damaged.into_keys() {
+                        let finding = Finding::new(FindingKind::Index, Some(key), message.clone());
+                        self.tell(Repair::of(RepairKind::Left, &finding));
+                    }
+                    continue;
+                }
+                array => array?,
+            };
             let held = array.hold()?;
             let array = held.array();
             let damaged = match array.location().store.exchange() {

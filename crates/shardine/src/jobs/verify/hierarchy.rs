@@ -4,18 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use serde_json::Value;
-use shardine_codec::{CodecError, DataTypeError, ExtensionError};
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
-use crate::layout::LayoutError;
+use crate::jobs::unfinished_job;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
-use crate::zarr::metadata::{GroupMetadata, MetadataError, NodeMetadata};
-use crate::zarr::{DOCUMENT, consolidated_name, read_document};
+use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
+use crate::zarr::{DOCUMENT, OpaqueArray, consolidated_name, read_document};
 use crate::{ArrayNode, Error, Location};
 
 /// How long a writer may take that overwrites a document instead of replacing it.
@@ -28,8 +26,19 @@ struct Consolidated {
     /// The length of the group's own path, which prefixes its nodes' paths.
     skip: usize,
     /// By path below the group; `None` for what was refused.
-    nodes: BTreeMap<String, Option<Value>>,
+    nodes: BTreeMap<String, Option<NodeMetadata>>,
     seen: HashSet<String>,
+    /// Paths at which, and below which, nothing could be looked at.
+    unseen: HashSet<String>,
+}
+
+impl Consolidated {
+    /// Whether a node was found there, or may be there.
+    fn has_met(&self, name: &str) -> bool {
+        let ends = name.match_indices('/').map(|(end, _)| end).chain([0, name.len()]);
+        let mut above = ends.filter_map(|end| name.get(..end));
+        self.seen.contains(name) || above.any(|path| self.unseen.contains(path))
+    }
 }
 
 struct Walk<'a, 'r> {
@@ -41,6 +50,7 @@ impl Run<'_> {
     /// Checks the node at a location and everything below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<(), Error> {
         self.left_out(location);
+        self.job_beside(location)?;
         let mut walk = Walk { run: self, outer: Vec::new() };
         let result = match settled_document(location) {
             Err(error @ Error::NoNode { .. }) => {
@@ -61,10 +71,44 @@ impl Run<'_> {
             // exist.
             match refusal(&error) {
                 Some(FindingKind::Metadata) => self.note(refused(location, &error)),
+                Some(FindingKind::NotChecked) if self.opaque(location, &error)? => {}
                 _ => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Reports an interrupted job on the data set itself, whose folder is beside it.
+    fn job_beside(&self, location: &Location) -> Result<(), Error> {
+        if !self.is_first() {
+            return Ok(());
+        }
+        let Some(job) = unfinished_job(location)?.filter(|job| !job.in_use) else { return Ok(()) };
+        let begun = job.command.map(|command| format!(", begun by `{command}`"));
+        let message = format!(
+            "a job that rebuilds it was interrupted{}; it works in {}",
+            begun.unwrap_or_default(),
+            job.folder
+        );
+        let kind = FindingKind::UnfinishedJob;
+        self.note(Finding::new(kind, location.path.clone(), message));
+        Ok(())
+    }
+
+    /// Checks as much as can be checked of an array that was refused with `error`, without decoding
+    /// its chunks; whether there is one.
+    fn opaque(&self, location: &Location, error: &Error) -> Result<bool, Error> {
+        let Some(opaque) = OpaqueArray::open(self.engine, location, error)? else {
+            return Ok(false);
+        };
+        if let Ok(array) = opaque.listing() {
+            let _hold = self.hold(location)?;
+            self.sum(|summary| summary.arrays += 1);
+            self.without_decoding(|run| run.array(array))?;
+        }
+        let (object, reason) = (opaque.document_key()?, opaque.metadata().reason());
+        self.note(Finding::new(FindingKind::NotChecked, Some(object), reason));
+        Ok(true)
     }
 
     /// Keeps the data set at a location in place until dropped, unless the caller does already.
@@ -126,6 +170,11 @@ impl Walk<'_, '_> {
         depth: usize,
     ) -> Result<(), Error> {
         self.compare(location, &metadata);
+        for deviation in metadata.deviations() {
+            let object = location.key(DOCUMENT)?;
+            let kind = FindingKind::MetadataForm;
+            self.run.note(Finding::new(kind, Some(object), deviation.clone()));
+        }
         match metadata {
             NodeMetadata::Array(metadata) => {
                 let hold = self.run.hold(location)?;
@@ -155,9 +204,13 @@ impl Walk<'_, '_> {
 
     fn children(&mut self, location: &Location, depth: usize) -> Result<(), Error> {
         let folder = location.path.as_ref();
-        let listed = self.run.leftovers(location, folder).and_then(|()| {
+        let run = self.run;
+        let listed = run.leftovers(location, folder).and_then(|()| {
             let listing = location.store.list(folder)?;
             self.run.left_out_of(location, &listing);
+            for key in listing.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref()) {
+                self.pass_over(Some(key));
+            }
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             Ok(listing.folders)
@@ -166,6 +219,7 @@ impl Walk<'_, '_> {
             Ok(folders) => folders,
             Err(Error::Store(StoreError::Unsupported { .. })) => self.named_children(location)?,
             Err(error) => {
+                self.pass_over(folder);
                 self.run.unreadable(folder, &error);
                 return Ok(());
             }
@@ -174,6 +228,7 @@ impl Walk<'_, '_> {
             for folder in folders {
                 let message = format!("lies more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
+                self.pass_over(Some(&folder));
                 self.run.note(Finding::new(kind, Some(folder), message));
             }
             return Ok(());
@@ -184,6 +239,12 @@ impl Walk<'_, '_> {
         let mut cancelled = Ok(());
         in_order(most, folders.len(), &read, &mut |i, document| {
             let (folder, child) = (&folders[i], child(&folders[i]));
+            // A document that is refused is there.
+            if let Err(error) = &document
+                && !matches!(error, Error::NoNode { .. })
+            {
+                self.pass_over(Some(folder));
+            }
             match document.and_then(|node| self.node(&child, node, depth + 1)) {
                 Ok(()) => {}
                 Err(error @ Error::Cancelled) => {
@@ -191,14 +252,35 @@ impl Walk<'_, '_> {
                     return ControlFlow::Break(());
                 }
                 Err(Error::NoNode { .. }) => self.not_a_node(&child, folder.clone()),
-                Err(error) if refusal(&error).is_some() => {
-                    self.run.note(refused(&child, &error));
+                Err(error) => {
+                    if let Err(error) = self.refused_child(&child, error) {
+                        cancelled = Err(error);
+                        return ControlFlow::Break(());
+                    }
                 }
-                Err(error) => self.run.unreadable(Some(folder), &error),
             }
             ControlFlow::Continue(())
         });
         cancelled
+    }
+
+    /// Tells of a node that could not be checked, or not all of it. An error is that of a check that
+    /// was stopped.
+    fn refused_child(&self, child: &Location, error: Error) -> Result<(), Error> {
+        let error = match refusal(&error) {
+            Some(FindingKind::NotChecked) => match self.run.opaque(child, &error) {
+                Ok(true) => return Ok(()),
+                Ok(false) => error,
+                Err(error @ Error::Cancelled) => return Err(error),
+                Err(error) => error,
+            },
+            _ => error,
+        };
+        match refusal(&error) {
+            Some(_) => self.run.note(refused(child, &error)),
+            None => self.run.unreadable(child.path.as_ref(), &error),
+        }
+        Ok(())
     }
 
     /// The children of a group that consolidated metadata names, for a store that cannot list.
@@ -243,7 +325,7 @@ impl Walk<'_, '_> {
             let what = match outer.nodes.get(name) {
                 None => "does not name the node",
                 Some(None) => "cannot be read where it describes the node",
-                Some(Some(copy)) if *copy != comparable(metadata) => "is not that of the node",
+                Some(Some(copy)) if !copy.means_same(metadata) => "is not that of the node",
                 Some(Some(_)) => continue,
             };
             let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
@@ -252,9 +334,18 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Records that a place, and everything below it, could not be checked: it is not missing.
+    fn pass_over(&mut self, place: Option<&Key>) {
+        for outer in &mut self.outer {
+            // Of the group itself nothing is left.
+            let own = place.map_or("", Key::as_str).get(outer.skip..).unwrap_or_default();
+            outer.unseen.insert(own.to_owned());
+        }
+    }
+
     /// Reports nodes that are described but do not exist.
     fn missing(&self, outer: &Consolidated) {
-        for name in outer.nodes.keys().filter(|name| !outer.seen.contains(*name)) {
+        for name in outer.nodes.keys().filter(|name| !outer.has_met(name)) {
             let name = name.escape_debug();
             let message =
                 format!("the consolidated metadata names the node \"{name}\", which is not there");
@@ -285,46 +376,23 @@ fn consolidated(
     metadata: &GroupMetadata,
 ) -> Result<Option<Consolidated>, Error> {
     let Some(entries) = metadata.consolidated() else { return Ok(None) };
-    let nodes = entries
-        .iter()
-        .map(|(path, node)| (path.clone(), node.as_ref().ok().map(comparable)))
-        .collect();
+    let nodes =
+        entries.iter().map(|(path, node)| (path.clone(), node.as_ref().ok().cloned())).collect();
     Ok(Some(Consolidated {
         object: location.key(consolidated_name(metadata.zarr_format()))?,
         skip: location.path.as_ref().map_or(0, |path| path.as_str().len() + 1),
         nodes,
         seen: HashSet::new(),
+        unseen: HashSet::new(),
     }))
-}
-
-/// What must be equal in a document and its copy. For a group, that excludes its own consolidated
-/// metadata.
-fn comparable(metadata: &NodeMetadata) -> Value {
-    let mut json = metadata.to_json();
-    if let (NodeMetadata::Group(_), Value::Object(members)) = (metadata, &mut json) {
-        members.remove("consolidated_metadata");
-    }
-    json
 }
 
 /// Whether an error means that a document is damaged, or unsupported; `None` if neither.
 pub(in crate::jobs) fn refusal(error: &Error) -> Option<FindingKind> {
     let known = match error {
-        Error::Metadata { source, .. } => !matches!(
-            **source,
-            MetadataError::ZarrV2
-                | MetadataError::UnknownFormat { .. }
-                | MetadataError::Member(ExtensionError::UnknownMember { .. })
-                | MetadataError::Unsupported { .. }
-                | MetadataError::DataType { reason: DataTypeError::Unknown { .. }, .. }
-        ),
-        Error::Layout { source, .. } => !matches!(
-            **source,
-            LayoutError::Codec {
-                source: CodecError::Unknown { .. } | CodecError::Unsupported { .. },
-                ..
-            }
-        ),
+        Error::Metadata { .. } | Error::Layout { .. } | Error::Unsupported { .. } => {
+            !error.is_unsupported()
+        }
         Error::Info { .. } | Error::Sharding { .. } => true,
         Error::WkwHeader { .. } | Error::WkwProperties { .. } => true,
         Error::Store(StoreError::TooLarge { .. }) => true,

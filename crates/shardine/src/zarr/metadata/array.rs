@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use shardine_codec::{CodecSpec, DataType, FillValue, Kind};
 
+use super::deviations::correct_array;
 use super::document::Document;
 use super::integers::integers;
 use super::node::check_node;
@@ -39,6 +40,8 @@ pub struct ArrayMetadata {
     dimension_names: Option<Vec<Option<String>>>,
     /// For version 2: the attribute with which xarray marks the missing value in version 3.
     mask: Option<Value>,
+    /// Deviations from the specification.
+    deviations: Vec<String>,
 }
 
 /// The parameters of a new array.
@@ -105,8 +108,9 @@ impl ArrayMetadata {
     }
 
     /// The array that a document describes; the document is untrusted until all of it is checked.
-    pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
+    pub(super) fn from_document(mut document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "array")?;
+        let deviations = correct_array(&mut document);
         document.check_members(&KNOWN)?;
         let shape = integers(document.required("shape")?, "shape", 0)?;
         if shape.len() > Self::MAX_RANK {
@@ -137,7 +141,14 @@ impl ArrayMetadata {
             key_encoding,
             dimension_names,
             mask: None,
+            deviations,
         })
+    }
+
+    /// Harmless deviations of the document from the specification, one sentence each. They are
+    /// written correctly.
+    pub fn deviations(&self) -> &[String] {
+        &self.deviations
     }
 
     /// The metadata of an array whose documents are those of version 2, with their attributes.
@@ -191,6 +202,11 @@ impl ArrayMetadata {
         &self.document
     }
 
+    /// Members that are not understood and may be ignored.
+    pub(super) fn unknown(&self) -> Map<String, Value> {
+        self.document.without(&KNOWN)
+    }
+
     /// The length of each dimension; any of them may be 0.
     pub fn shape(&self) -> &[u64] {
         &self.shape
@@ -239,7 +255,8 @@ impl ArrayMetadata {
 
     /// The document's text, indented.
     ///
-    /// Parsing it returns the same metadata, and everything that was read is in it unchanged.
+    /// Parsing it returns the same metadata, and everything that was read is in it unchanged,
+    /// except [`deviations`](Self::deviations).
     pub fn to_bytes(&self) -> Vec<u8> {
         self.document.to_bytes()
     }

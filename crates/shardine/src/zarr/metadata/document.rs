@@ -155,6 +155,25 @@ impl Document {
         &self.members
     }
 
+    /// Has numbers in a member that JSON does not have written as the strings that stand for them;
+    /// whether there were any.
+    pub(super) fn quote(&mut self, member: &str) -> bool {
+        let pointer = format!("/{}", escaped(member));
+        let before = self.kept.len();
+        self.kept.retain(|number| {
+            let inside = number.pointer.strip_prefix(pointer.as_str());
+            let inside = inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            !(inside && stand_in(&number.text).is_some_and(|value| value.is_string()))
+        });
+        self.kept.len() < before
+    }
+
+    /// All members but these.
+    pub(super) fn without(&self, known: &[&str]) -> Map<String, Value> {
+        let members = self.members.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        members.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     pub(super) fn attributes(&self) -> &Map<String, Value> {
         match self.members.get("attributes") {
             Some(Value::Object(attributes)) => attributes,

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 use shardine_codec::ElementSize;
 
+use super::deviations::correct_node;
 use super::document::Document;
 use super::node::{check_node, check_node_name};
 use super::{MetadataError, NodeMetadata, ZarrFormat};
@@ -23,6 +24,8 @@ pub struct GroupMetadata {
     document: Document,
     format: ZarrFormat,
     consolidated: Option<Vec<ConsolidatedEntry>>,
+    /// Deviations from the specification.
+    deviations: Vec<String>,
 }
 
 /// The path of a node below the group, and its metadata or why that was refused.
@@ -35,7 +38,8 @@ impl GroupMetadata {
         members.insert("zarr_format".into(), json!(3));
         members.insert("node_type".into(), json!("group"));
         members.insert("attributes".into(), Value::Object(attributes));
-        Self { document: Document::new(members), format: ZarrFormat::V3, consolidated: None }
+        let document = Document::new(members);
+        Self { document, format: ZarrFormat::V3, consolidated: None, deviations: Vec::new() }
     }
 
     /// The metadata of a group whose documents are those of version 2, with their attributes.
@@ -71,12 +75,24 @@ impl GroupMetadata {
         &self.document
     }
 
+    /// Members that are not understood and may be ignored.
+    pub(super) fn unknown(&self) -> Map<String, Value> {
+        self.document.without(&KNOWN)
+    }
+
     /// The group that a document describes; the document is untrusted until all of it is checked.
-    pub(super) fn from_document(document: Document) -> Result<Self, MetadataError> {
+    pub(super) fn from_document(mut document: Document) -> Result<Self, MetadataError> {
         check_node(&document, "group")?;
+        let deviations = correct_node(&mut document);
         document.check_members(&KNOWN)?;
         let consolidated = consolidated(document.get(CONSOLIDATED))?;
-        Ok(Self { document, format: ZarrFormat::V3, consolidated })
+        Ok(Self { document, format: ZarrFormat::V3, consolidated, deviations })
+    }
+
+    /// Harmless deviations of the document from the specification, one sentence each. They are
+    /// written correctly.
+    pub fn deviations(&self) -> &[String] {
+        &self.deviations
     }
 
     /// The user's attributes; empty if there are none.

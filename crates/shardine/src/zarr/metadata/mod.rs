@@ -7,16 +7,22 @@
 //! changed them (only white space, escapes and the digits of a float may be written differently).
 //! Anything that may not be ignored is refused, with the member's place in the message.
 //!
+//! Harmless deviations from the specification are read, reported, and written as they should be
+//! (`deviations.rs`).
+//!
 //! Python writers put `NaN`, `Infinity` and integers beyond 64 bits into attributes. They are read
 //! (as Zarr's strings for them, and as the nearest float) and written back unchanged.
 
 mod array;
+mod deviations;
 mod document;
 mod error;
 mod group;
 mod integers;
 mod key_encoding;
+mod meaning;
 mod node;
+mod opaque;
 #[cfg(test)]
 mod tests;
 mod v2;
@@ -30,5 +36,6 @@ pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
+pub use opaque::{OpaqueMetadata, Unsupported};
 pub use shardine_codec::{codec_specs_from_json, codec_specs_to_json};
 pub(crate) use v2::{v2_consolidated, v2_names, v2_without};

@@ -65,6 +65,14 @@ impl NodeMetadata {
         }
     }
 
+    /// Harmless deviations of the document from the specification, one sentence each.
+    pub fn deviations(&self) -> &[String] {
+        match self {
+            Self::Array(array) => array.deviations(),
+            Self::Group(group) => group.deviations(),
+        }
+    }
+
     /// The whole document in its order, including members that are not understood.
     pub fn to_json(&self) -> Value {
         match self {

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use shardine::Distance;
 use shardine::files::{Input, is_npy};
 use shardine::jobs::{
-    Comparand, CompareOptions, Difference, DifferenceKind, ElementPlace, ObjectDifference,
-    compare as compare_sets, compare_objects,
+    Comparand, CompareOptions, CompareSide, Difference, DifferenceKind, ElementPlace,
+    ObjectDifference, compare as compare_sets, compare_objects,
 };
 
 use crate::cli::{Machine, Places};
@@ -235,12 +235,12 @@ fn words(difference: &Difference) -> String {
                 None => String::new(),
             };
             format!(
-                "{} of {} differ; first at {}: {} in A, {} in B{largest}",
+                "{} of {} differ; first at {}: {}, {}{largest}",
                 found.count,
                 units::count(found.total, "element"),
                 units::shape_argument(&found.a.at),
-                element(&found.a),
-                element(&found.b),
+                element(&found.a, CompareSide::A),
+                element(&found.b, CompareSide::B),
             )
         }
         _ => difference.kind.name().to_owned(),
@@ -249,7 +249,7 @@ fn words(difference: &Difference) -> String {
 }
 
 /// An element, and where it is.
-fn element(place: &ElementPlace) -> String {
+fn element(place: &ElementPlace, side: CompareSide) -> String {
     let object = place.object.escape_debug();
     let mut at: Vec<String> = Vec::new();
     at.extend(place.chunk.iter().map(|chunk| format!("chunk {}", units::shape_argument(chunk))));
@@ -258,7 +258,7 @@ fn element(place: &ElementPlace) -> String {
         true => object.to_string(),
         false => format!("not stored in {object}"),
     });
-    format!("{} ({})", short(place.text.clone()), at.join(", "))
+    format!("{} in {side} ({})", short(place.text.clone()), at.join(", "))
 }
 
 /// Values may be long; the JSON form has all of them.

@@ -27,13 +27,13 @@ Examples:
   shardine compare old.zarr new.zarr --data-only --json
   shardine compare image.zarr s3://bucket/image.zarr --bytes
 
-Elements are compared, not how they are stored: another format, other chunks, shards or codecs are no difference, nor
-is a chunk that is not stored where the other one holds the fill value. A NaN is equal to every NaN. docs/compare.md has
-the rules, and the form of --json.
+Elements are compared, not how they are stored: a different format, chunks, shards or codecs are no difference, nor is
+a missing chunk where the other side holds the fill value. A NaN is equal to every NaN. docs/compare.md has the rules,
+and the form of --json.
 
 Exit status: 0 equal; 1 different; 2 anything else, with one line on standard error that says why.";
 
-/// Compare two data sets of any formats, and tell where they differ; nothing is changed
+/// Compare two data sets of any formats, and report where they differ; nothing is changed
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
@@ -48,7 +48,7 @@ pub struct Compare {
     /// Of data sets with levels only this one; 0 is the finest
     #[arg(long, value_name = "N")]
     level: Option<usize>,
-    /// Ignore attributes, fill values and the names of axes
+    /// Ignore attributes, fill values and dimension names
     #[arg(long)]
     data_only: bool,
     /// Compare the stored objects byte for byte, whatever they hold
@@ -213,7 +213,7 @@ fn words(difference: &Difference) -> String {
         }
         DifferenceKind::DataType { a, b } => format!("type {} in A, {} in B", a.name(), b.name()),
         DifferenceKind::FillValue { a, b } => format!("fill value {a} in A, {b} in B"),
-        DifferenceKind::DimensionNames { a, b } => format!("names of axes {a} in A, {b} in B"),
+        DifferenceKind::DimensionNames { a, b } => format!("dimension names {a} in A, {b} in B"),
         DifferenceKind::Attributes(found) => {
             let attribute = |value: &Option<Value>| match value {
                 Some(value) => short(value.to_string()),

@@ -82,9 +82,8 @@ pub trait DataSet: Any + Debug + Send + Sync {
         Map::new()
     }
 
-    /// The coordinates of the first element of the array that it is, or of a level, where the format
-    /// gives its elements coordinates: the `voxel_offset` of a precomputed volume. `None` if its
-    /// format has none.
+    /// The coordinates of the first element of its array, or of that of a level: the `voxel_offset` of
+    /// a precomputed volume. `None` if elements of its format have no coordinates.
     fn origin(&self, _level: usize) -> Option<Vec<i64>> {
         None
     }
@@ -187,9 +186,9 @@ impl dyn DataSet {
         }
     }
 
-    /// The region that a text means in its array, or in that of a level: by the names of the axes,
-    /// and with `in_coordinates` in those that [`origin`](DataSet::origin) tells the beginning of.
-    /// [`Error::NoOrigin`] if there are none.
+    /// Resolves the text of a region for its array, or for that of a level: by dimension names, and
+    /// with `in_coordinates` in coordinates that begin at [`origin`](DataSet::origin).
+    /// [`Error::NoOrigin`] if the format has none.
     ///
     /// ```
     /// use shardine::{Array, Location, open};

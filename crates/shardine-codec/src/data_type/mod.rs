@@ -305,7 +305,7 @@ impl DataType {
         show::numpy_descr(self)
     }
 
-    /// In what two runs of elements differ that are equally long.
+    /// Compares two runs of elements of the same length.
     ///
     /// Numbers are compared as numpy's `array_equal` with `equal_nan` does: a NaN is equal to every
     /// NaN, and 0.0 to -0.0. All else is compared by its bytes. Of a variable-length type both are

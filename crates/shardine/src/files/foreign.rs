@@ -1,6 +1,6 @@
-//! Formats of files that are known by their names, and not written here.
+//! File formats that are recognised by name, but not written.
 
-/// A format of files that no array becomes here.
+/// A file format that is recognised by name, but not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignFile {
@@ -10,8 +10,8 @@ pub struct ForeignFile {
     pub advice: &'static str,
 }
 
-const IMAGE: &str = "convert to .npy, and let a program for images make the file of that";
-const SCIENCE: &str = "convert to Zarr or .npy, and let xarray or h5py make the file of that";
+const IMAGE: &str = "convert to .npy, and make the image from that with another tool";
+const SCIENCE: &str = "convert to Zarr or .npy, and make the file from that with xarray or h5py";
 const ARCHIVE: &str = "convert to a folder, and pack what is in it with `zip -0 -r`";
 
 /// The endings of names, in lower case.
@@ -32,8 +32,7 @@ const ENDINGS: [(&str, &str, &str); 14] = [
     ("ozx", "zipped OME-Zarr", ARCHIVE),
 ];
 
-/// The format that the ending of a path or URL names, if that is one of files that are not written
-/// here.
+/// The file format that the extension of a path or URL names, if it is one that is not written.
 ///
 /// ```
 /// use shardine::files::foreign_file;

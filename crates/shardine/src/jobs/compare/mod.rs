@@ -55,7 +55,7 @@ impl From<Input> for Comparand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CompareOptions {
-    /// Only shapes, types and elements count: not attributes, fill values and names of axes.
+    /// Only shapes, types and elements count, not attributes, fill values and dimension names.
     pub data_only: bool,
     /// Of a data set with levels only this one, where 0 is the finest. Without it all levels of two
     /// such data sets are compared, and an array with the finest.
@@ -68,7 +68,7 @@ impl CompareOptions {
         Self::default()
     }
 
-    /// With attributes, fill values and names of axes left out, or not.
+    /// Whether attributes, fill values and dimension names are ignored.
     pub fn data_only(mut self, data_only: bool) -> Self {
         self.data_only = data_only;
         self
@@ -84,31 +84,30 @@ impl CompareOptions {
 /// Compares two data sets of any formats, and reports where they differ.
 ///
 /// Groups are compared node by node, by their paths. The levels of a volume are compared in their
-/// order with those of another one, and with the arrays of a Zarr group: those that its
-/// `multiscales` names, or that have the names which [`convert_to_zarr`](super::convert_to_zarr)
-/// gives them, or else all its arrays, the largest first. An array that is compared with something
-/// that has levels is compared with one of them.
+/// order with those of another one, and with the arrays of a Zarr group: those listed in its
+/// `multiscales`, or named as [`convert_to_zarr`](super::convert_to_zarr) names them, or else all its
+/// arrays, the largest first. An array is compared with one level of a data set that has several.
 ///
 /// Arrays are equal if they have the same type and the same element everywhere; how they are cut
 /// into chunks, encoded and packed does not matter, and a chunk that is not stored is equal to one
 /// full of the fill value. Numbers are compared as [`DataType::differences`](crate::DataType) does:
 /// a NaN is equal to every NaN. Axes are matched by name where both arrays name all of theirs: a
-/// volume and the OME-Zarr made of it are equal, though their axes are in another order. Other shapes
-/// are a difference, and elements of such arrays are not compared.
+/// volume and the OME-Zarr made from it are equal, though the order of their axes differs. Different
+/// shapes are a difference, and the elements are not compared then.
 ///
-/// Between two data sets of Zarr, attributes, fill values and the names of axes count too, between
-/// two of another format what [`DataSet::attributes`](crate::DataSet::attributes) keeps of them.
-/// Formats that differ say different things, so between those only elements count.
+/// Between two Zarr data sets, attributes, fill values and dimension names count too, between two of
+/// another format what [`DataSet::attributes`](crate::DataSet::attributes) returns. Between different
+/// formats only elements count.
 ///
-/// `tell` hears of each difference: at most one of each kind for each node. An error means that it is
-/// not known whether they are equal: something could not be read, is damaged, or is left out by
-/// listings (a link to a folder, say). Each array is held in its place while it is compared; an array
-/// that is written to meanwhile is compared as it is before or after each change of an object.
+/// `tell` is called with each difference: at most one of each kind per node. An error means that it
+/// is not known whether they are equal: something could not be read, is damaged, or is left out by
+/// listings, such as a link to a folder. No in-place job replaces an array while it is compared; one
+/// that is written to meanwhile is compared as it is before or after each write to an object.
 ///
-/// Where chunks of both arrays have the same bytes if they have the same elements, these are compared
-/// first, and only those that differ are decoded; so damage that both have alike is not noticed.
-/// Costs a read of each chunk in both, two where stored bytes differ; of a grid of many chunks, of
-/// which few are stored, only those. Memory is that of two boxes of elements for each worker.
+/// Where both arrays have the same chunks and codecs, stored bytes are compared first, and only
+/// chunks that differ are decoded; damage that is the same on both sides goes unnoticed. Costs a read
+/// of each stored chunk on both sides, two where stored bytes differ. Memory is that of two boxes of
+/// elements per worker.
 ///
 /// ```
 /// use shardine::jobs::{CompareOptions, DifferenceKind, compare};

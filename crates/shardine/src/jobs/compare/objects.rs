@@ -92,12 +92,12 @@ impl ObjectSummary {
 
 /// Compares all objects below two places byte for byte, whatever they are; or two objects.
 ///
-/// `tell` hears of each object that only one has, or whose bytes differ, folder by folder in the
-/// order of their names. What listings leave out, such as a link to a folder, is an error, and so is
-/// a store that cannot list. An object that changes or vanishes meanwhile is an error.
+/// `tell` is called with each object that only one has, or whose bytes differ, folder by folder in
+/// the order of their names. What listings leave out, such as a link to a folder, is an error, and so
+/// are a store that cannot list, and an object that changes or disappears meanwhile.
 ///
-/// Costs a listing for each folder, and a read of each object that both have with the same length, up
-/// to the first difference; of others, up to the end of the shorter one.
+/// Costs a listing for each folder, and a read of each object that both have, up to the first
+/// difference.
 pub fn compare_objects(
     context: impl Into<JobContext>,
     a: &Location,

@@ -280,14 +280,17 @@ fn old_level(
     Ok(OldLevel { name, array, level: 0, attributes, view, voxels, said })
 }
 
-/// The `info` of the volume, the levels in its order, and what was measured of them.
+/// The `info` of a volume, the levels in its order, and what was measured of them.
+type ChosenInfo = (VolumeInfo, Vec<OldLevel>, Vec<Option<ValueSizes>>);
+
+/// Chooses the `info` of the volume: the one that was kept, if it still fits, or a new one.
 fn chosen_info(
     levels: Vec<OldLevel>,
     kept: KeptInfo,
     form: &VolumeForm,
     options: &ConvertOptions,
     summary: &mut ConvertSummary,
-) -> Result<(VolumeInfo, Vec<OldLevel>, Vec<Option<ValueSizes>>), Error> {
+) -> Result<ChosenInfo, Error> {
     let kept = kept.map(|kept| {
         if *form != VolumeForm::default() || options.chunk.is_some() {
             return Err("something else is asked for".to_owned());

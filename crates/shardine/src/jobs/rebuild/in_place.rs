@@ -161,7 +161,7 @@ pub(in crate::jobs) fn prepare(
             Next::Done => return Ok(Prepared::Done(Replaced::Unchanged)),
             Next::Begin => {}
             Next::Ready(ready) => {
-                return Ok(Prepared::Waiting(Box::new(WaitingSet::new(job, lock, ready))));
+                return Ok(Prepared::Waiting(Box::new(WaitingSet::new(job, lock, *ready))));
             }
         }
     }
@@ -212,7 +212,7 @@ enum Next {
     /// An earlier job is out of the way, and this one can begin, with a lock of its own: the
     /// earlier job's lock went with its folder.
     Begin,
-    Ready(Ready),
+    Ready(Box<Ready>),
 }
 
 /// What remains to be done when a data set is built.
@@ -247,7 +247,7 @@ impl InPlace<'_> {
             self.end(data_set, &ready.marker)?;
             return Ok(Next::Begin);
         }
-        Ok(Next::Ready(ready))
+        Ok(Next::Ready(Box::new(ready)))
     }
 
     /// Builds the new data set until it matches the old one; `built` attempts were made before.

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use shardine::Distance;
 use shardine::files::{Input, is_npy};
 use shardine::jobs::{
-    Comparand, CompareOptions, Difference, DifferenceKind, ElementPlace, ObjectDifference,
-    compare as compare_sets, compare_objects,
+    Comparand, CompareOptions, CompareSide, Difference, DifferenceKind, ElementPlace,
+    ObjectDifference, compare as compare_sets, compare_objects,
 };
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::said::{self, Said};
@@ -43,6 +43,8 @@ pub struct Compare {
     /// What it is compared with
     #[arg(value_name = "B")]
     b: String,
+    #[command(flatten)]
+    places: Places,
     /// Of data sets with levels only this one; 0 is the finest
     #[arg(long, value_name = "N")]
     level: Option<usize>,
@@ -86,14 +88,19 @@ type Outcome = (bool, Value, String);
 impl Compare {
     fn elements(&self, machine: &Machine, report: &mut Report) -> Result<Outcome, Failure> {
         let engine = machine.engine()?;
-        let comparand = |url: &String| -> Result<Comparand, Failure> {
+        let file = |url: &str| {
             let path = Path::new(url);
-            if !url.contains("://") && is_npy(path) && !path.is_dir() {
-                return Ok(Input::open(path)?.into());
-            }
-            Ok(machine.location(url)?.into())
+            let is_file = !url.contains("://") && is_npy(path) && !path.is_dir();
+            is_file.then(|| Input::open(path)).transpose()
         };
-        let (a, b) = (comparand(&self.a)?, comparand(&self.b)?);
+        let a: Comparand = match file(&self.a)? {
+            Some(file) => file.into(),
+            None => self.places.source(machine, &self.a)?.into(),
+        };
+        let b: Comparand = match file(&self.b)? {
+            Some(file) => file.into(),
+            None => self.places.target(machine, &self.b)?.into(),
+        };
         let progress = Progress::things("comparing", 0);
         let context = progress.context(&engine);
         let options = CompareOptions::new().data_only(self.data_only).level(self.level);
@@ -116,7 +123,8 @@ impl Compare {
 
     fn objects(&self, machine: &Machine, report: &mut Report) -> Result<Outcome, Failure> {
         let engine = machine.engine()?;
-        let (a, b) = (machine.location(&self.a)?, machine.location(&self.b)?);
+        let a = self.places.source(machine, &self.a)?;
+        let b = self.places.target(machine, &self.b)?;
         let progress = Progress::things("comparing", 0);
         let context = progress.context(&engine);
         let summary = compare_objects(&context, &a, &b, &mut |difference| {
@@ -227,12 +235,12 @@ fn words(difference: &Difference) -> String {
                 None => String::new(),
             };
             format!(
-                "{} of {} differ; first at {}: {} in A, {} in B{largest}",
+                "{} of {} differ; first at {}: {}, {}{largest}",
                 found.count,
                 units::count(found.total, "element"),
                 units::shape_argument(&found.a.at),
-                element(&found.a),
-                element(&found.b),
+                element(&found.a, CompareSide::A),
+                element(&found.b, CompareSide::B),
             )
         }
         _ => difference.kind.name().to_owned(),
@@ -241,7 +249,7 @@ fn words(difference: &Difference) -> String {
 }
 
 /// An element, and where it is.
-fn element(place: &ElementPlace) -> String {
+fn element(place: &ElementPlace, side: CompareSide) -> String {
     let object = place.object.escape_debug();
     let mut at: Vec<String> = Vec::new();
     at.extend(place.chunk.iter().map(|chunk| format!("chunk {}", units::shape_argument(chunk))));
@@ -250,7 +258,7 @@ fn element(place: &ElementPlace) -> String {
         true => object.to_string(),
         false => format!("not stored in {object}"),
     });
-    format!("{} ({})", short(place.text.clone()), at.join(", "))
+    format!("{} in {side} ({})", short(place.text.clone()), at.join(", "))
 }
 
 /// Values may be long; the JSON form has all of them.

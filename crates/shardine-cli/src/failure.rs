@@ -54,6 +54,7 @@ impl Failure {
             Self::Told { message, .. } => message,
             Self::NobodyReads => "nobody reads the output",
             Self::Damage => "damage was found",
+            Self::Differs => "the data sets differ",
             Self::Interrupted => "interrupted",
         }
     }

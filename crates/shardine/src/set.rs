@@ -181,7 +181,7 @@ impl dyn DataSet {
         visit: &mut dyn FnMut(Result<Array, Error>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         match self.kind() {
-            SetKind::Array => visit(self.array(0)),
+            SetKind::Array => visit(Ok(self.array(0)?)),
             SetKind::KeyValues => self.array(0).map(drop),
             SetKind::Levels | SetKind::Group => arrays_below(self, 0, visit),
         }

@@ -26,7 +26,9 @@ fn array() -> Folder {
 fn each_place_has_its_own_settings_in_every_verb_with_two() {
     let folder = array();
     let far = "s3://bucket/x";
-    let from_far: [&[&str]; 7] = [
+    let from_far: [&[&str]; 9] = [
+        &["compare", far, "a"],
+        &["compare", far, "a", "--bytes"],
         &["copy", far, "b"],
         &["convert", far, "b"],
         &["convert", far, "b.npy"],
@@ -35,7 +37,9 @@ fn each_place_has_its_own_settings_in_every_verb_with_two() {
         &["reshard", far, "-o", "b", "--chunks-per-shard", "2"],
         &["repair", far, "--set-aside", "aside"],
     ];
-    let to_far: [&[&str]; 6] = [
+    let to_far: [&[&str]; 8] = [
+        &["compare", "a", far],
+        &["compare", "a", far, "--bytes"],
         &["copy", "a", far],
         &["convert", "a", far],
         &["shard", "a", "-o", far, "--chunks-per-shard", "1"],

@@ -12,7 +12,8 @@ use common::odd_store::OddStore;
 use common::*;
 use serde_json::{Value, json};
 use shardine::jobs::{VerifyOptions, verify};
-use shardine::store::{Condition, FaultStore, MemoryStore, Operation, Store, StoreExt};
+use shardine::store::{Condition, FaultStore, FileStore, MemoryStore, Operation, Store, StoreExt};
+use shardine::zarr::change_attributes;
 use shardine::zarr::metadata::GroupMetadata;
 use shardine::{ArrayNode, Group, Location};
 
@@ -133,6 +134,28 @@ fn a_copy_that_spells_defaults_out_is_not_out_of_date() {
         store.put(&key(at), json.to_string().as_bytes(), Condition::None).unwrap();
     }
     assert_eq!(check_at(&root, false).1, []);
+}
+
+#[test]
+fn metadata_that_deviates_is_a_notice_until_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Location::root(Arc::new(FileStore::new(folder.path())));
+    let mut document = sharded(&[8, 8], &[8, 8], &[4, 4]);
+    document["fill_value"] = json!("0");
+    document["shape"] = json!([8.0, 8.0]);
+    document["dimension_names"] = json!(null);
+    let key = key("zarr.json");
+    root.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+    let (summary, findings) = check_at(&root, true);
+    assert!(summary.is_ok());
+    assert_eq!(kinds(&findings), ["metadata-form"; 3]);
+    assert!(findings.iter().all(|finding| finding.object.as_ref() == Some(&key)));
+    let array = ArrayNode::open(&engine(), &root).unwrap();
+    assert_eq!(read(&array, ""), vec![0; 128]);
+    change_attributes(&root, &|attributes| drop(attributes.insert("a".into(), json!(1)))).unwrap();
+    assert_eq!(check_at(&root, true).1, []);
+    let written: Value = serde_json::from_slice(&root.store.get(&key).unwrap().unwrap()).unwrap();
+    assert_eq!((&written["fill_value"], &written["shape"]), (&json!(0), &json!([8, 8])));
 }
 
 #[test]

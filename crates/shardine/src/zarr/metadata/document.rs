@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use super::MetadataError;
+use super::deviations::{correct_array, correct_node};
 
 /// The most bytes that a document may have.
 pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
@@ -58,6 +59,10 @@ pub(crate) fn with_attributes(
         return Ok(None);
     }
     if is_v3 {
+        match document.get("node_type").and_then(Value::as_str) {
+            Some("array") => drop(correct_array(&mut document)),
+            _ => drop(correct_node(&mut document)),
+        }
         document.set("attributes", Some(Value::Object(after)));
     } else {
         let (removed, kept): (Vec<_>, Vec<_>) =

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use shardine::jobs::{REPACK_MARKER, RepackError, RepackOptions, RepackOutcome};
+use shardine::jobs::{CopyError, REPACK_MARKER, RepackError, RepackOptions, RepackOutcome};
 use shardine::shard::IndexLocation;
 use shardine::store::{FaultStore, MemoryStore, Operation, Store};
 use shardine::zarr::APPEND_MARKER;
@@ -207,7 +207,11 @@ fn a_job_at_a_target_is_gone_on_with_and_another_is_refused() {
             assert!(!left.contains_key("zarr.json"));
             let other = by(2).index(IndexLocation::Start);
             let error = repack(&place, Some(&target), &other).unwrap_err();
-            assert!(error.to_string().contains("chunks_per_shard"), "{error}");
+            let Error::Copy(CopyError::OtherCopy { request: Some(request), .. }) = &error else {
+                panic!("{error:?}")
+            };
+            assert!(request.contains("chunks_per_shard"), "{request}");
+            assert!(error.to_string().contains("asked for something else"), "{error}");
             assert!(error.hint().is_some());
             assert_eq!(dump(&store), left);
         }

@@ -198,7 +198,7 @@ impl Machine {
     pub fn location_with(&self, url: &str, own: &[(String, String)]) -> Result<Location, Failure> {
         let mut options =
             StoreOptions::new().single_writer(self.single_writer).memory(self.memory / 4);
-        options.pairs = self.store_option.iter().cloned().collect();
+        options.pairs = self.store_option.to_vec();
         if self.anonymous {
             options = options.anonymous();
         }

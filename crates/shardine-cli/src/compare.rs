@@ -1,5 +1,6 @@
 //! `shardine compare`: are two data sets equal, and where not?
 
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -90,7 +91,9 @@ impl Compare {
         let engine = machine.engine()?;
         let file = |url: &str| {
             let path = Path::new(url);
-            let is_file = !url.contains("://") && is_npy(path) && !path.is_dir();
+            let is_file = !url.contains("://")
+                && is_npy(path)
+                && !fs::metadata(path).is_ok_and(|found| found.is_dir());
             is_file.then(|| Input::open(path)).transpose()
         };
         let a: Comparand = match file(&self.a)? {

@@ -101,7 +101,7 @@ impl Failure {
 /// The hint for a file whose folder does not exist.
 fn missing_folder(path: &Path, error: &io::Error) -> Option<String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty())?;
-    let missing = error.kind() == io::ErrorKind::NotFound && !parent.exists();
+    let missing = error.kind() == io::ErrorKind::NotFound && no_data_set::is_missing(parent);
     missing.then(|| format!("there is no folder {}", parent.display()))
 }
 

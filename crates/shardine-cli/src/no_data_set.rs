@@ -1,7 +1,7 @@
 //! What to do next where there is no data set.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use shardine::{SetKind, open};
 
@@ -26,12 +26,14 @@ pub fn hint(at: &str) -> String {
         return format!("a URL has two slashes after the scheme: {}", quoted(&url));
     }
     let Ok(found) = fs::metadata(path) else {
-        return match path.parent().filter(|parent| !parent.exists()) {
+        return match path.parent().filter(|parent| is_missing(parent)) {
             Some(parent) => format!("there is no folder {}; check the path", parent.display()),
             None => "there is no file or folder of this name; check it".to_owned(),
         };
     };
-    if let Some(set) = Some(path).filter(|path| path.is_dir()).and_then(|path| open(path).ok()) {
+    if found.is_dir()
+        && let Ok(set) = open(path)
+    {
         return match set.format() {
             "zarr2" | "zarr3" => {
                 format!("it is {}; leave --zarr-format out to use it", set.format())
@@ -59,6 +61,11 @@ pub fn hint(at: &str) -> String {
     }
 }
 
+/// Whether there is nothing at a path for certain.
+pub fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// What `s3:/bucket/x` should have been; it was taken for a path.
 fn url_with_one_slash(at: &str) -> Option<String> {
     let schemes = ["s3", "gs", "az", "http", "https", "abfs", "abfss", "file"];
@@ -71,8 +78,9 @@ fn url_with_one_slash(at: &str) -> Option<String> {
 
 fn data_sets_below(folder: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let is_folder = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.is_dir());
     let mut folders: Vec<_> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        entries.flatten().map(|entry| entry.path()).filter(is_folder).collect();
     folders.sort();
     let found = folders.iter().take(MOST_BELOW).filter(|path| open(*path).is_ok());
     found.take(MOST_NAMED).map(|path| quoted(&path.to_string_lossy())).collect()

@@ -274,7 +274,7 @@ fn leaves_nothing(arguments: &[&str], scene: &Path, prepare: &dyn Fn()) {
         child.wait().unwrap();
         // The marker is left by every run that did not end.
         let temporary = |path: &PathBuf| path.extension().is_some_and(|ext| ext == "tmp");
-        left += u64::from(of_ours(scene).iter().any(|path| temporary(path)));
+        left += u64::from(of_ours(scene).iter().any(temporary));
         let again = shardine(arguments).output().unwrap();
         let told = String::from_utf8_lossy(&again.stderr);
         let complete = told.contains("exists");

@@ -99,8 +99,11 @@ fn a_bucket_without_credentials_is_refused_immediately_with_what_to_set() {
     }
 }
 
+/// What was asked for, and whether the request was signed.
+type Asked = Arc<Mutex<Vec<(String, bool)>>>;
+
 /// A server that has nothing, and what it was asked for: the path, and whether that was signed.
-fn server() -> (String, Arc<Mutex<Vec<(String, bool)>>>) {
+fn server() -> (String, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -10,7 +10,7 @@
 //! After a change of a message, `UPDATE_PAGES=1 cargo test -p shardine-cli --test pages` writes what
 //! is printed now into the pages; look at the difference before you commit it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 mod compare;
 mod links;

@@ -31,8 +31,8 @@ impl Page {
         let mut reason = None;
         while let Some((at, line)) = lines.next() {
             let number = at + 1;
-            if line.starts_with(NOT_RUN) {
-                let why = line[NOT_RUN.len()..].strip_prefix(": ");
+            if let Some(why) = line.strip_prefix(NOT_RUN) {
+                let why = why.strip_prefix(": ");
                 let why = why.and_then(|why| why.strip_suffix("-->")).map_or("", str::trim);
                 if why.is_empty() {
                     return Err(format!("{number}: say why: {NOT_RUN}: REASON -->"));

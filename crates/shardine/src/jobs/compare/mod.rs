@@ -30,7 +30,7 @@ pub enum Comparand {
     /// A data set of any format.
     Place(Location),
     /// A file of elements that says their shape and type.
-    File(Input),
+    File(Box<Input>),
 }
 
 impl From<&Location> for Comparand {
@@ -47,7 +47,7 @@ impl From<Location> for Comparand {
 
 impl From<Input> for Comparand {
     fn from(input: Input) -> Self {
-        Self::File(input)
+        Self::File(Box::new(input))
     }
 }
 
@@ -154,7 +154,7 @@ fn opened(context: &JobContext, comparand: Comparand) -> Result<Content, Error> 
     match comparand {
         Comparand::File(input) => {
             let memory = context.engine().memory_in_flight() / 8;
-            Ok(Content::File(ElementFile::new(input, memory)?))
+            Ok(Content::File(ElementFile::new(*input, memory)?))
         }
         Comparand::Place(location) => {
             let set = open_in(context.engine(), &location)?;

@@ -227,10 +227,10 @@ mod tests {
         });
         let job = context.of_steps(100);
         job.begin_step(60, 0);
-        let inner = job.of_steps(2);
-        inner.begin_step(1, 0);
+        let inner = job.of_steps(20);
+        inner.begin_step(10, 0);
         inner.report(JobProgress { bytes: 7, ..JobProgress::steps("a", 1, 2) });
-        inner.begin_step(1, 9);
+        inner.begin_step(10, 9);
         inner.report(JobProgress::steps("b", 4, 4));
         job.begin_step(40, 10);
         job.report(JobProgress { bytes: 3, total_bytes: 4, ..JobProgress::default() });

@@ -14,7 +14,10 @@ use shardine_store::{
 use crate::jobs::repack::RepackError;
 use crate::{Error, Location};
 
-/// Attempts to lock a job whose folder other processes keep removing.
+/// How long to wait before another attempt to lock a job.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// Attempts to lock a job whose folder other processes keep removing, or whose lock they try.
 const ATTEMPTS_TO_LOCK: usize = 100;
 
 /// How long a job waits by default for others to release a data set that is about to be exchanged.
@@ -145,7 +148,8 @@ impl Exchange {
             }
             match self.beside.lock_job(&self.work) {
                 Ok(Some(lock)) => return Ok(lock),
-                Ok(None) => break,
+                // It may be held only by someone who asks whether the job is running.
+                Ok(None) => thread::sleep(GLANCE),
                 // The process that had the lock has just finished and removed the folder.
                 Err(StoreError::Io { source, .. })
                     if source.kind() == std::io::ErrorKind::NotFound => {}

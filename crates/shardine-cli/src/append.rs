@@ -128,7 +128,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let planes = units::count(done.planes, "plane");
     let before = match done.planes_before {
         0 => String::new(),
-        n => format!(", {n} were there from an earlier run"),
+        n => format!(", {n} already there from an earlier run"),
     };
     let shape = units::shape(done.array.shape());
     // Not how many objects: one that grows with each commit is written as often.

@@ -141,6 +141,6 @@ fn object_in(path: &PathBuf) -> Result<Map<String, Value>, Failure> {
     match serde_json::from_slice(&text) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(Failure::new(format!("{} does not hold a JSON object", path.display()))),
-        Err(error) => Err(Failure::new(format!("{} is not JSON: {error}", path.display()))),
+        Err(error) => Err(Failure::new(format!("{} is not valid JSON: {error}", path.display()))),
     }
 }

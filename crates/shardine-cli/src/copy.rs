@@ -143,15 +143,15 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     );
     if report.resumed {
         line += &format!(
-            "; {}, {} were there already",
+            "; {}, {} already there",
             units::count(report.objects_skipped, "object"),
             units::size(report.bytes_skipped)
         );
     }
     line += match report.check {
-        CopyCheck::Size => "; all lengths were checked",
-        CopyCheck::Content => "; all bytes were read back and compared",
-        _ => "; nothing was checked",
+        CopyCheck::Size => "; all lengths checked",
+        CopyCheck::Content => "; all bytes read back and compared",
+        _ => "; not checked",
     };
     writeln!(said::words(), "{line}")?;
     if let Some(waits) = waits {

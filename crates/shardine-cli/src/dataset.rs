@@ -36,7 +36,7 @@ impl Level {
         gzip: Option<u8>,
     ) -> Result<Array, Failure> {
         if set.kind() == SetKind::Array && self.level.is_some_and(|level| level > 0) {
-            return Err(Failure::new(format!("{location} is a single array without levels"))
+            return Err(Failure::new(format!("{location} is a single array, which has no levels"))
                 .hint("omit --level"));
         }
         match (gzip, set.downcast_ref::<Volume>()) {

@@ -30,7 +30,7 @@ pub fn hint(at: &str) -> String {
             Some(parent) => {
                 format!("the folder {} does not exist; check the path", parent.display())
             }
-            None => "no file or folder has this name; check it".to_owned(),
+            None => "no such file or folder; check the name".to_owned(),
         };
     };
     if found.is_dir()

@@ -246,8 +246,8 @@ pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     let more = if missing.len() > shown.len() { ", .." } else { "" };
     let shown = shown.join(", ");
     Some(match missing.len() {
-        1 => format!("part {part} is done; part {shown} is still missing"),
-        _ => format!("part {part} is done; parts {shown}{more} are still missing"),
+        1 => format!("part {part} is done; part {shown} has not finished yet"),
+        _ => format!("part {part} is done; parts {shown}{more} have not finished yet"),
     })
 }
 

@@ -49,7 +49,7 @@ pub struct Copy {
     /// than --threads
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests, help_heading = "Job")]
     requests: usize,
-    /// How to check the copy
+    /// Choose how to check the copy
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size, help_heading = "Job")]
     verify: Check,
     /// Copy only part I of N of the objects, so that N processes can share the work, in any order

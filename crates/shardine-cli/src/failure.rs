@@ -27,7 +27,7 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, and has already reported it.
     Damage,
-    /// A comparison has found a difference, which its report has told.
+    /// A comparison has found a difference, which its report shows.
     Differs,
     /// Stopped by Ctrl-C.
     Interrupted,

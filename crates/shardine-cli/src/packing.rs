@@ -76,7 +76,7 @@ pub struct JobArgs {
     /// Report what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How to check the result [default: content, or none for a remote target]
+    /// Choose how to check the result [default: content, or none for a remote target]
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Job")]
     verify: Option<Check>,
     /// Print the report as JSON

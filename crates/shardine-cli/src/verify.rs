@@ -29,7 +29,7 @@ Examples:
 
 Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error.";
 
-/// Check arrays, groups and volumes for damage
+/// Check arrays, groups and volumes for damage, and change nothing
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {

@@ -26,48 +26,50 @@ Examples:
   shardine append movie.zarr --axis 2 frames.npy
   camera | shardine append movie.zarr - --commit-every 1 --strategy in-place
 
-A file holds any number of whole planes: the array's shape, but for the axis. It is read piece by piece, and its
-planes become readable shard by shard, or as --commit-every says. Run the same command again to resume one that was
-stopped; meanwhile .shardine-append.json beside the array's zarr.json says what is under way.
+A file holds any number of complete planes, each with the array's shape except along the axis. It is
+read piece by piece, and its planes become readable shard by shard, or as set by --commit-every. Run
+the same command again to resume an interrupted append; until it is finished, .shardine-append.json
+beside the array's zarr.json records it.
 
-Standard input is raw bytes, plane after plane. Planes become readable when the chunks that they fall into are complete
-along the axis, or as --commit-every says, and at the end; up to there they are in memory. After a kill the array has
-the planes that were committed, and the next run appends behind them.
+Standard input is raw bytes, plane after plane. Planes become readable when their chunks are
+complete along the axis, or as set by --commit-every, and at the end of the input; until then they
+are held in memory. If the process is killed, the array has the planes committed so far, and the
+next run appends after them.
 
-One append at a time: another one is refused before it writes anything. On files a killed append never stands in the
-way of the next one. On object stores .shardine-append.json names the process that appends; if that was killed on
-another machine, nobody can tell, and --take-over says so.
+Only one append can run at a time: a second one is refused before it writes anything. On local
+files, a killed append never blocks the next one. On object stores, .shardine-append.json names the
+process that appends; if that process was killed on another machine, use --take-over.
 
-docs/append.md says which chunks, shards and strategy suit which stream.";
+docs/append.md explains which chunks, shards and strategy suit which stream.";
 
-/// Add planes at the end of an axis
+/// Append planes to an array along an axis
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Append {
-    /// The array
+    /// Path or URL of the array
     url: String,
-    /// The planes: .npy, or else raw bytes; - is raw bytes from standard input
+    /// File with the planes: .npy, otherwise raw bytes; - reads raw bytes from standard input
     file: PathBuf,
-    /// The axis that grows
+    /// Axis to append along
     #[arg(long, value_name = "N", default_value_t = 0)]
     axis: usize,
-    /// Make planes readable after every N of them [default: when a layer of chunks or of shards is
-    /// complete]
+    /// Make planes readable after every N planes [default: after each complete layer of chunks or
+    /// shards]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     commit_every: Option<u64>,
     #[command(flatten)]
     update: Update,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
-    /// error
+    /// Convert numbers to the array's type. Fractions are truncated; a value that does not fit is
+    /// an error
     #[arg(long)]
     cast: bool,
-    /// Do not finish an append of another file that was stopped; what is there of it stays
-    #[arg(long)]
+    /// Do not finish an interrupted append of another file; keep the planes it has appended
+    #[arg(long, help_heading = "Job")]
     forget: bool,
-    /// The append that owns this array in an object store was killed: take its place
-    #[arg(long)]
+    /// Take over from a killed append that still owns the array in an object store
+    #[arg(long, help_heading = "Job")]
     take_over: bool,
-    /// Tell in JSON what was done
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -126,14 +128,14 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let planes = units::count(done.planes, "plane");
     let before = match done.planes_before {
         0 => String::new(),
-        n => format!(", {n} were there from an earlier run"),
+        n => format!(", {n} already there from an earlier run"),
     };
     let shape = units::shape(done.array.shape());
     // Not how many objects: one that grows with each commit is written as often.
     let bytes = units::size(done.written.bytes_written);
     let written = format!("{bytes} written in {}", units::duration(start.elapsed().as_secs_f64()));
     let url = &args.url;
-    writeln!(said::words(), "appended {planes} to {url}{before}; it is {shape} now: {written}")?;
+    writeln!(said::words(), "appended {planes} to {url}{before}; it is now {shape}: {written}")?;
     Ok(())
 }
 
@@ -155,16 +157,16 @@ impl Append {
 fn failure(error: Error, url: &str) -> Failure {
     let hint = match &error {
         Error::AppendOwned { .. } => {
-            "wait until it has ended; if its process is gone, give --take-over".to_owned()
+            "wait for it to finish; if its process was killed, use --take-over".to_owned()
         }
         Error::Append(AppendError::DamagedMarker) => {
-            "give --forget to leave the array as it is and start over".to_owned()
+            "use --forget to leave the array as it is and start over".to_owned()
         }
         Error::Append(AppendError::Reshaped { .. } | AppendError::FileChanged { .. }) => {
-            "--forget leaves what is there and appends all of the file behind it".to_owned()
+            "use --forget to keep what is there and append the whole file after it".to_owned()
         }
         Error::Append(AppendError::Unfinished { name, axis, .. }) => format!(
-            "finish it with `shardine append {} {} --axis {axis}`, or give --forget to leave it at that",
+            "finish it with `shardine append {} {} --axis {axis}`, or use --forget to leave it unfinished",
             quoted(url),
             quoted(name)
         ),

@@ -20,10 +20,10 @@ Examples:
   shardine attrs set image.zarr --from attributes.json
   shardine attrs rm image.zarr exposure_ms
 
-A value that is JSON is stored as such, anything else as a string. Everything else in the metadata
-stays as it is, and consolidated metadata of the groups above is updated.";
+A value that is valid JSON is stored as JSON, anything else as a string. All other metadata is kept,
+and consolidated metadata of the groups above is updated.";
 
-/// Show, set and remove attributes of an array or a group
+/// Show, set or remove the attributes of an array or group
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Attrs {
@@ -35,40 +35,40 @@ pub struct Attrs {
 enum Action {
     /// Print all attributes, or one of them, as JSON
     Get {
-        /// The array or group
+        /// Path or URL of the array or group
         #[arg(value_name = "URL")]
         url: String,
-        /// The attribute; or a JSON pointer such as /multiscales/0/axes
+        /// Attribute to print, or a JSON pointer such as /multiscales/0/axes
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
-    /// Give attributes a value; others stay as they are
+    /// Set attributes, and keep all others
     Set {
-        /// The array or group
+        /// Path or URL of the array or group
         #[arg(value_name = "URL")]
         url: String,
-        /// Attributes and their values
+        /// Attributes to set, with their values
         #[arg(value_name = "NAME=VALUE", value_parser = parse_pair, required_unless_present = "from")]
         pairs: Vec<(String, Value)>,
-        /// A file with a JSON object, whose members become attributes
+        /// Set the members of the JSON object in this file
         #[arg(long, value_name = "FILE")]
         from: Option<PathBuf>,
     },
     /// Remove attributes
     Rm {
-        /// The array or group
+        /// Path or URL of the array or group
         #[arg(value_name = "URL")]
         url: String,
-        /// Their names
+        /// Attributes to remove
         #[arg(value_name = "NAME", required = true)]
         names: Vec<String>,
     },
 }
 
 fn parse_pair(text: &str) -> Result<(String, Value), String> {
-    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     if name.is_empty() {
-        return Err("write it as NAME=VALUE".to_owned());
+        return Err("expected NAME=VALUE".to_owned());
     }
     Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
 }
@@ -140,7 +140,7 @@ fn object_in(path: &PathBuf) -> Result<Map<String, Value>, Failure> {
     let text = std::fs::read(path).map_err(|error| Failure::file(path, &error))?;
     match serde_json::from_slice(&text) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(Failure::new(format!("{} holds no JSON object", path.display()))),
-        Err(error) => Err(Failure::new(format!("{} is not JSON: {error}", path.display()))),
+        Ok(_) => Err(Failure::new(format!("{} does not hold a JSON object", path.display()))),
+        Err(error) => Err(Failure::new(format!("{} is not valid JSON: {error}", path.display()))),
     }
 }

@@ -26,13 +26,14 @@ Examples:
   shardine compare image.zarr backup.zarr
   shardine bench image.zarr
 
-Exit status: 0 done; 1 verify found damage, or compare a difference; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 success; 1 `verify` found damage, or `compare` a difference; 2 any other error, with
+one line on standard error.";
 
-/// Packs chunked arrays into shards, and reads, updates, describes and checks them.
+/// Pack chunked arrays into shards, and read, update, check and convert them.
 ///
-/// A shard is one stored object that holds many chunks and an index that finds them. Arrays are
-/// Zarr v3, or the scales of volumes in Neuroglancer's precomputed format, so what is written here
-/// can be read by any library for these, and the other way round. Zarr v2 is read too.
+/// A shard is one stored object that holds many chunks and an index to find them. Shardine works on
+/// Zarr v3 arrays and on volumes in Neuroglancer's precomputed format, so other libraries can read
+/// what it writes, and vice versa. Zarr v2 and webknossos-wrap data sets can be read too.
 #[derive(Debug, Parser)]
 #[command(name = "shardine", version, after_help = EXAMPLES, propagate_version = false)]
 #[command(max_term_width = 110, arg_required_else_help = true)]
@@ -93,9 +94,7 @@ impl Verb {
     pub fn interrupted_words(&self) -> Option<&'static str> {
         match self {
             Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),
-            Self::Write(_) => {
-                Some("every object is the old one or the new one; run the same command again")
-            }
+            Self::Write(_) => Some("every object is either old or new; run the same command again"),
             Self::Verify(_) => Some("nothing was changed; run the same command again"),
             _ => None,
         }
@@ -106,27 +105,27 @@ impl Verb {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine")]
 pub struct Machine {
-    /// Worker threads, at most 1024; 0 is one for each core
+    /// Use N worker threads, at most 1024; 0 means one per core
     #[arg(long, global = true, value_name = "N", default_value_t = 0, value_parser = parse_threads)]
     pub threads: usize,
-    /// Memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
+    /// Limit memory for data in flight: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
     #[arg(long, global = true, value_name = "SIZE", default_value = "64MiB", value_parser = units::parse_size)]
     pub memory: u64,
-    /// Say nothing but errors, and what was asked for: elements, listings, JSON
+    /// Print only errors and requested output: elements, listings, JSON
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// A setting of a remote store, for example aws_endpoint=http://localhost:9000; may repeat
+    /// Set an option of a remote store, such as aws_endpoint=http://localhost:9000; can be repeated
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     store_option: Vec<(String, String)>,
-    /// Send unsigned requests, for public buckets (s3://, gs://, az://). To apply it to one of two
+    /// Send unsigned requests, for public buckets (s3://, gs://, az://). For only one of two
     /// locations, use --source-option anonymous=true or --target-option anonymous=true
     #[arg(long, global = true, help_heading = "Store")]
     anonymous: bool,
-    /// Nobody else writes there: update a store that ignores the conditions of writes
+    /// Assume that nobody else writes, to update a store that ignores conditional writes
     #[arg(long, global = true, help_heading = "Store")]
     single_writer: bool,
-    /// Look only at the metadata of this Zarr version, 2 or 3; without it 3 goes before 2 where
-    /// there are both
+    /// Use only the metadata of this Zarr version, 2 or 3; by default 3 takes precedence where both
+    /// exist
     #[arg(long, global = true, value_name = "VERSION", value_parser = parse_format, help_heading = "Store")]
     pub zarr_format: Option<ZarrFormat>,
 }
@@ -142,19 +141,17 @@ fn parse_format(text: &str) -> Result<ZarrFormat, String> {
     match text {
         "2" => Ok(ZarrFormat::V2),
         "3" => Ok(ZarrFormat::V3),
-        _ => Err("known are 2 and 3".to_owned()),
+        _ => Err("must be 2 or 3".to_owned()),
     }
 }
 
 /// The settings for the stores of two locations, beside those for both.
 #[derive(Debug, Args)]
 pub struct Places {
-    /// A setting for the source's store only, which takes precedence over --store-option; may be
-    /// repeated
+    /// Set an option of the source's store only, overriding --store-option; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     source_option: Vec<(String, String)>,
-    /// A setting for the target's store only, which takes precedence over --store-option; may be
-    /// repeated
+    /// Set an option of the target's store only, overriding --store-option; can be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_option, help_heading = "Store")]
     target_option: Vec<(String, String)>,
 }
@@ -176,12 +173,12 @@ impl Places {
             return Ok(());
         }
         Err(Failure::new(format!("--target-option: without {option} there is only one location"))
-            .hint("give its settings with --store-option"))
+            .hint("set its options with --store-option"))
     }
 }
 
 fn parse_option(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((name.trim().to_owned(), value.to_owned()))
 }
 
@@ -240,7 +237,7 @@ impl Machine {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "--memory {}: at least {} are needed",
+            "--memory {}: must be at least {}",
             units::size(self.memory),
             units::size(LEAST_MEMORY)
         )))

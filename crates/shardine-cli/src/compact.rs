@@ -18,23 +18,23 @@ Examples:
   shardine compact image.zarr --min-gap 10%
   shardine compact segmentation.precomputed
 
-Gaps are bytes of a shard that no entry refers to; updates in place leave them. Chunks are moved as they are, nothing
-is decoded. Each shard is replaced in one step: a run that is stopped leaves every shard either old or new.";
+Gaps are bytes of a shard that no index entry refers to; in-place updates leave them behind. Chunks
+are moved without decoding. Each shard is replaced in one step: an interrupted run leaves every
+shard either old or new.";
 
-/// Squeeze the gaps out of the shards of an array, a whole hierarchy or a precomputed volume
+/// Remove the gaps from the shards of an array, group or precomputed volume
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compact {
-    /// The group, array or volume
+    /// Path or URL of the array, group or volume
     url: String,
-    /// Tell what would be done, and change nothing
+    /// Report what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Leave shards as they are of which a smaller share is gaps: a percentage, or a number from 0
-    /// to 1
+    /// Skip shards with a smaller share of gaps: a percentage, or a number from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = units::parse_share)]
     min_gap: f64,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -106,8 +106,8 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
         None => Ok(()),
         Some(first) => {
             let count = units::count(summary.failed, "object");
-            let message = format!("{count} could not be compacted, the first of them: {first}");
-            Err(Failure::new(message).hint("`shardine verify` tells what is wrong with them"))
+            let message = format!("{count} could not be compacted; the first error: {first}");
+            Err(Failure::new(message).hint("run `shardine verify` to see what is wrong with them"))
         }
     }
 }

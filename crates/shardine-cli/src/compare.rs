@@ -28,37 +28,37 @@ Examples:
   shardine compare old.zarr new.zarr --data-only --json
   shardine compare image.zarr s3://bucket/image.zarr --bytes
 
-Elements are compared, not how they are stored: a different format, chunks, shards or codecs are no difference, nor is
-a missing chunk where the other side holds the fill value. A NaN is equal to every NaN. docs/compare.md has the rules,
-and the form of --json.
+Elements are compared, not how they are stored: different formats, chunks, shards or codecs are not
+a difference, nor is a missing chunk where the other side holds the fill value. All NaNs are equal.
+docs/compare.md describes the rules and the form of --json.
 
-Exit status: 0 equal; 1 different; 2 anything else, with one line on standard error that says why.";
+Exit status: 0 equal; 1 different; 2 any other error, with one line on standard error.";
 
-/// Compare two data sets of any formats, and report where they differ; nothing is changed
+/// Compare two data sets of any format, and report where they differ
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
-    /// An array, a volume, a group with all that is in it, or a .npy file
+    /// Array, volume, group with everything in it, or .npy file
     #[arg(value_name = "A")]
     a: String,
-    /// What it is compared with
+    /// Data set or .npy file to compare it with
     #[arg(value_name = "B")]
     b: String,
     #[command(flatten)]
     places: Places,
-    /// Of data sets with levels only this one; 0 is the finest
+    /// Compare only this level of data sets with levels; 0 is the finest
     #[arg(long, value_name = "N")]
     level: Option<usize>,
     /// Ignore attributes, fill values and dimension names
     #[arg(long)]
     data_only: bool,
-    /// Compare the stored objects byte for byte, whatever they hold
+    /// Compare the stored objects byte for byte, whatever they contain
     #[arg(long, conflicts_with_all = ["level", "data_only"])]
     bytes: bool,
-    /// The most differences that are reported one by one; further ones are counted
+    /// Report at most N differences individually, and count the rest
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_differences: u64,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }

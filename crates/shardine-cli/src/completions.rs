@@ -14,11 +14,11 @@ Examples:
   shardine completions zsh > \"${fpath[1]}/_shardine\"
   shardine completions fish > ~/.config/fish/completions/shardine.fish";
 
-/// Print a script that lets a shell complete the verbs and options
+/// Print a shell completion script
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Completions {
-    /// For which shell
+    /// Shell to print the script for
     shell: Shell,
 }
 

@@ -17,21 +17,22 @@ Examples:
   shardine consolidate image.zarr
   shardine consolidate image.zarr --remove
 
-A group with consolidated metadata has a copy of the metadata of every array and group below it, so that a reader needs one
-request to know them all: in its zarr.json as zarr-python writes it, or of Zarr v2 in .zmetadata. Such readers, xarray
-among them, believe the copy. Whatever Shardine changes below a group it changes in the copies above too; what other
-programs change makes them out of date, and `shardine verify` tells which. This verb makes or updates the copy.";
+Consolidated metadata is a copy of the metadata of every array and group below a group, so that a
+reader finds them all with one request. It is stored in the group's zarr.json, as zarr-python does,
+or for Zarr v2 in .zmetadata. Readers such as xarray trust the copy. Shardine keeps the copies above
+up to date whenever it changes something; changes by other programs make them stale, which `shardine
+verify` reports. This verb creates or updates the copy.";
 
-/// Give a group a copy of the metadata of all that is below it
+/// Consolidate the metadata below a group, so that readers find it with one request
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Consolidate {
-    /// The group
+    /// Path or URL of the group
     url: String,
-    /// Remove the copy instead
+    /// Remove the consolidated metadata instead
     #[arg(long)]
     remove: bool,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }

@@ -23,57 +23,57 @@ Examples:
   shardine copy s3://bucket/image.zarr az://container/image.zarr --source-option aws_region=eu-west-1
   shardine copy https://example.org/volume volume
 
-Everything below SRC is copied as it is: metadata, shards, and whatever else lies there. Objects appear whole, and metadata
-after all that it describes. Run the same command again to resume one that was stopped: objects that are
-there with the right length are kept; meanwhile .shardine-copy.json in DST says what is under way.
+Everything below SRC is copied unchanged: metadata, shards and any other objects. Objects appear
+complete or not at all, and metadata appears after the data it describes. Run the same command again
+to resume an interrupted copy: objects that already have the right length are kept. Until it is
+finished, .shardine-copy.json in DST records it.
 
-docs/copy.md has the details.";
+See docs/copy.md for details.";
 
-/// Copy a whole data set to another place, byte for byte
+/// Copy a data set byte for byte
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Copy {
-    /// The data set: a Zarr array or group, a precomputed volume, or what else has metadata at its
-    /// root
+    /// Zarr array or group, precomputed volume, or other data set with metadata at its root
     #[arg(value_name = "SRC")]
     source: String,
-    /// Where the copy is to be; nothing is there yet, or an unfinished copy of SRC
+    /// Where to write the copy; must be empty, or hold an unfinished copy of SRC
     #[arg(value_name = "DST")]
     target: String,
     #[command(flatten)]
     places: Places,
-    /// Remove the data set that is at DST
+    /// Replace an existing data set at DST
     #[arg(long)]
     overwrite: bool,
-    /// Objects, or pieces of large ones, under way at once; between local files no more than
-    /// --threads
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests)]
+    /// Transfer up to N objects, or pieces of large ones, in parallel; between local files no more
+    /// than --threads
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_requests, help_heading = "Job")]
     requests: usize,
-    /// What is checked of the result
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size)]
+    /// Choose how to check the copy
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Check::Size, help_heading = "Job")]
     verify: Check,
-    /// Copy only part I of N of the objects, so that N processes share the work, in any order and
-    /// on any machines that see the storage. The last one finishes the copy; `finish` does that
-    /// alone
-    #[arg(long, value_name = "I/N|finish")]
+    /// Copy only part I of N of the objects, so that N processes can share the work, in any order
+    /// and on any machines that see the storage. The last one finishes the copy; `finish` only
+    /// finishes it
+    #[arg(long, value_name = "I/N|finish", help_heading = "Job")]
     part: Option<Part>,
-    /// Go on with what another process has begun, if it cannot be told here whether that one still
-    /// runs
-    #[arg(long)]
+    /// Take over a job from another process, if it cannot be determined here whether that process
+    /// is still running
+    #[arg(long, help_heading = "Job")]
     take_over: bool,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// What is checked of a copy.
+/// How a copy is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Check {
-    /// Nothing
+    /// Do not check
     None,
-    /// The length of every object
+    /// Compare the length of every object
     Size,
-    /// Every byte, by reading it back; so elements are equal too
+    /// Read every byte back and compare it, so elements are equal too
     #[value(aliases = ["bytes", "elements"])]
     Content,
 }
@@ -143,15 +143,15 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     );
     if report.resumed {
         line += &format!(
-            "; {}, {} were there already",
+            "; {}, {} already there",
             units::count(report.objects_skipped, "object"),
             units::size(report.bytes_skipped)
         );
     }
     line += match report.check {
-        CopyCheck::Size => "; all lengths were checked",
-        CopyCheck::Content => "; all bytes were read back and compared",
-        _ => "; nothing was checked",
+        CopyCheck::Size => "; all lengths checked",
+        CopyCheck::Content => "; all bytes read back and compared",
+        _ => "; not checked",
     };
     writeln!(said::words(), "{line}")?;
     if let Some(waits) = waits {

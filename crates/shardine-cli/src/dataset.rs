@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// Which level of a data set with levels.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Level {
-    /// Of a data set with levels, such as a precomputed volume: which one; 0 is the finest
+    /// Use this level of a data set with levels, such as a precomputed volume; 0 is the finest
     /// [default: 0]
     #[arg(long, value_name = "N")]
     level: Option<usize>,
@@ -36,8 +36,8 @@ impl Level {
         gzip: Option<u8>,
     ) -> Result<Array, Failure> {
         if set.kind() == SetKind::Array && self.level.is_some_and(|level| level > 0) {
-            return Err(Failure::new(format!("{location} is one array, which has no levels"))
-                .hint("leave --level out"));
+            return Err(Failure::new(format!("{location} is a single array, which has no levels"))
+                .hint("omit --level"));
         }
         match (gzip, set.downcast_ref::<Volume>()) {
             (None, _) => Ok(set.array(self.number())?),
@@ -45,9 +45,9 @@ impl Level {
                 Ok(volume.clone().gzip_level(level).array(self.number())?)
             }
             (Some(_), None) if set.kind() == SetKind::Array => Err(Failure::new(format!(
-                "{location} is a Zarr array, whose metadata says how hard gzip tries"
+                "{location} is a Zarr array, whose metadata sets the gzip level"
             ))
-            .hint("leave --gzip-level out")),
+            .hint("omit --gzip-level")),
             (Some(_), None) => Ok(set.array(self.number())?),
         }
     }

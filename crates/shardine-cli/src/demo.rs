@@ -21,15 +21,14 @@ use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
 use crate::{info, units, write};
 
-/// Make a small sharded array, update it, reshard it, read it back and verify it, and see what each
-/// step costs
+/// Create, update, reshard and verify a small sharded array, and show what each step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {
-    /// The folder to make it in
+    /// Folder to create the array in
     #[arg(default_value = "shardine-demo")]
     folder: PathBuf,
-    /// Tell in JSON what each step cost, and nothing else
+    /// Print only what each step cost, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -118,8 +117,11 @@ fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     if ours {
         return Ok(true);
     }
-    Err(Failure::new(format!("{}: is not empty, and not of an earlier demo", folder.display()))
-        .hint("name another folder: shardine demo DIR"))
+    Err(Failure::new(format!(
+        "{}: is not empty, and was not created by an earlier demo",
+        folder.display()
+    ))
+    .hint("choose another folder: shardine demo DIR"))
 }
 
 fn metadata() -> Result<ArrayMetadata, Failure> {
@@ -189,9 +191,9 @@ impl Stage {
         replace: bool,
     ) -> Result<(ArrayNode, Value), Failure> {
         self.line(format_args!(
-            "Shardine packs many chunks into one object, the shard, and finds them by its index."
+            "Shardine packs many chunks into one object, a shard, and finds them through its index."
         ))?;
-        self.head(&format!("1. A volume of {} uint16, written to {name}", units::shape(&SHAPE)))?;
+        self.head(&format!("1. Write a volume of {} uint16 to {name}", units::shape(&SHAPE)))?;
         let start = Instant::now();
         let options = CreateOptions::new().overwrite(replace);
         let array = ArrayNode::create_with(engine, location, metadata()?, &options)?;
@@ -203,7 +205,7 @@ impl Stage {
         let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
         self.say(format!(
-            "{} became {} that hold {}; {} are all zero and not stored",
+            "{} in {}: {} stored, {} all zero and not stored",
             units::count(chunks, "chunk"),
             units::count(report.objects_written, "object"),
             units::count(report.chunks_encoded, "chunk"),
@@ -214,7 +216,7 @@ impl Stage {
     }
 
     fn describe(&self, array: &ArrayNode, name: &str) -> Result<Value, Failure> {
-        self.head("2. What that is")?;
+        self.head("2. Describe it: info")?;
         let stored = info::Stored::scan(array)?;
         let mut text = Vec::new();
         info::write_array(&mut text, name, array, Some(&stored))?;
@@ -225,7 +227,7 @@ impl Stage {
     }
 
     fn read_plane(&self, array: &Array) -> Result<Value, Failure> {
-        self.head(&format!("3. One plane of it, the middle one: --region {PLANE}"))?;
+        self.head(&format!("3. Read the middle plane: read --region {PLANE}"))?;
         self.store.reset();
         let start = Instant::now();
         let plane = array.read_elements(PLANE)?;
@@ -267,7 +269,7 @@ impl Stage {
 
     fn update(&self, array: &Array) -> Result<Value, Failure> {
         self.head(&format!(
-            "4. An update where all shards meet: --region {UPDATED} --strategy in-place"
+            "4. Update a region where all shards meet: write --region {UPDATED} --strategy in-place"
         ))?;
         self.store.reset();
         let count = units::elements(&UPDATED_SHAPE) as usize;
@@ -279,13 +281,13 @@ impl Stage {
         let report = array.write_elements(&region, ElementsRef::Fixed(&bytes), &options)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
-            "{} re-encoded and added at the end of their shards, {} moved",
+            "{} re-encoded and appended to their shards, {} moved",
             units::count(report.chunks_encoded, "chunk"),
             report.chunks_kept
         ))?;
         self.say(wrote(&report, seconds))?;
-        self.say("then each index was switched: a reader finds the old shard or the new one,")?;
-        self.say("even after a writer was killed")?;
+        self.say("then each index was switched: readers see either the old shard or the new one,")?;
+        self.say("even if the writer is killed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));
         members.extend(write::describe(&report, seconds));
@@ -294,7 +296,7 @@ impl Stage {
 
     /// Repacks the chunks into other shards, in place.
     fn reshard(&self, engine: &Arc<Engine>, folder: &Path) -> Result<Value, Failure> {
-        self.head("5. The same chunks in larger shards: reshard --chunks-per-shard 8")?;
+        self.head("5. Repack the same chunks into larger shards: reshard --chunks-per-shard 8")?;
         let files = Location::root(Arc::new(FileStore::new(folder)));
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
         let mut done = RepackedArray::default();
@@ -302,12 +304,12 @@ impl Stage {
         shardine::jobs::repack(engine, &files, None, &options, &mut |array| done = array)?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
-            "{} moved as they are, none decoded, into {}; compared with the old ones",
+            "{} moved into {} without decoding, and compared with the old ones",
             units::count(done.chunks_moved, "chunk"),
             units::count(done.objects_written, "shard"),
         ))?;
         self.say(format!(
-            "{}, {} written; then the new array took the place of the old one in one step",
+            "{}, {} written; then the new array replaced the old one in one step",
             units::duration(seconds),
             units::size(done.bytes_written)
         ))?;
@@ -321,7 +323,7 @@ impl Stage {
 
     /// Reopens the array and compares every voxel.
     fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("6. All of it read back, and compared voxel by voxel")?;
+        self.head("6. Read everything back, and compare it voxel by voxel")?;
         let array = ArrayNode::open(engine, location)?;
         self.store.reset();
         let start = Instant::now();
@@ -341,7 +343,7 @@ impl Stage {
         }
         if bytes != expected {
             let different = bytes.iter().zip(&expected).filter(|(a, b)| a != b).count();
-            return Err(Failure::new(format!("{different} bytes came back different")));
+            return Err(Failure::new(format!("{different} bytes differ from what was written")));
         }
         let speed = bytes.len() as f64 / seconds / f64::from(1 << 20);
         let size = units::size(bytes.len() as u64);
@@ -350,19 +352,19 @@ impl Stage {
             seconds * 1e3,
             self.reads()
         ))?;
-        self.say("every voxel is what was written")?;
+        self.say("every voxel matches what was written")?;
         Ok(self.describe_reads("", seconds))
     }
 
     fn verify(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("7. Is all of it sound? --decode")?;
+        self.head("7. Check every chunk: verify --decode")?;
         let start = Instant::now();
         let options = VerifyOptions::new().decode(true);
         let summary = shardine::jobs::verify(engine, location, &options, &mut |_| {})?;
         let seconds = start.elapsed().as_secs_f64();
         if !summary.is_ok() {
             let damage = units::count(summary.damage, "finding");
-            return Err(Failure::new(format!("{damage} of damage in what was just written")));
+            return Err(Failure::new(format!("{damage} of damage in the array just written")));
         }
         self.say(format!(
             "{:.0} ms: {} and {} checked, no damage",

@@ -27,7 +27,7 @@ pub enum Failure {
     NobodyReads,
     /// A check has found damage, and has already reported it.
     Damage,
-    /// A comparison has found a difference, which its report has told.
+    /// A comparison has found a difference, which its report shows.
     Differs,
     /// Stopped by Ctrl-C.
     Interrupted,
@@ -52,7 +52,7 @@ impl Failure {
     pub fn message(&self) -> &str {
         match self {
             Self::Told { message, .. } => message,
-            Self::NobodyReads => "nobody reads the output",
+            Self::NobodyReads => "the output was closed",
             Self::Damage => "damage was found",
             Self::Differs => "the data sets differ",
             Self::Interrupted => "interrupted",
@@ -72,8 +72,9 @@ impl Failure {
     /// paragraph.
     pub fn from_usage(error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Self::new("a verb is missing")
-                .hint("`shardine demo` shows what it does, `shardine --help` lists the verbs");
+            return Self::new("no verb given").hint(
+                "run `shardine demo` for a tour, or `shardine --help` for the list of verbs",
+            );
         }
         let text = error.to_string();
         let mut paragraph = text.lines().take_while(|line| !line.trim().is_empty());
@@ -102,7 +103,7 @@ impl Failure {
 fn missing_folder(path: &Path, error: &io::Error) -> Option<String> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty())?;
     let missing = error.kind() == io::ErrorKind::NotFound && no_data_set::is_missing(parent);
-    missing.then(|| format!("there is no folder {}", parent.display()))
+    missing.then(|| format!("the folder {} does not exist", parent.display()))
 }
 
 /// The data type that an option names.
@@ -111,8 +112,8 @@ pub fn data_type(text: &str) -> Result<DataType, Failure> {
         let failure = Failure::new(format!("--dtype: {error}"));
         match error {
             DataTypeError::Unknown { .. } => failure.hint(
-                "such as bool, int8 to int64, uint8 to uint64, float16 to float64, complex64, complex128, string, bytes, \
-                 numpy.datetime64[ns] or r16; names of numpy such as <u2 work too",
+                "use bool, int8 to int64, uint8 to uint64, float16 to float64, complex64, complex128, string, bytes, \
+                 numpy.datetime64[ns], r16 or a numpy name such as <u2",
             ),
             _ => failure,
         }
@@ -148,11 +149,11 @@ impl From<shardine::Error> for Failure {
         // An option or verb that helps is named here; otherwise use the library's own hint.
         let hint = match &error {
             shardine::Error::Exists { .. } => {
-                Some("choose another name, or give --overwrite".to_owned())
+                Some("choose another name, or use --overwrite".to_owned())
             }
             shardine::Error::NotAnArray { at } => {
                 let at = quoted(at);
-                Some(format!("name one of its arrays; `shardine ls {at}` lists them"))
+                Some(format!("name one of its arrays; run `shardine ls {at}` to list them"))
             }
             shardine::Error::NoNode { at } => Some(no_data_set::hint(at)),
             shardine::Error::Copy(error) => copy_hint(error),
@@ -160,7 +161,7 @@ impl From<shardine::Error> for Failure {
             shardine::Error::File(error) => file_hint(error),
             shardine::Error::Import(error) => import_hint(error),
             shardine::Error::ZarrV2 { at, .. } => Some(format!(
-                "`shardine migrate {}` gives it the metadata of version 3, and leaves the chunks where they are",
+                "run `shardine migrate {}` to write version 3 metadata; the chunks stay where they are",
                 quoted(at)
             )),
             shardine::Error::Store(StoreError::Io { path, source, .. }) if path.contains("://") => {
@@ -182,7 +183,7 @@ fn remote_hint(path: &str, error: &io::Error) -> Option<String> {
         io::ErrorKind::PermissionDenied => {}
         io::ErrorKind::NotConnected => {
             return Some(
-                "nothing answers there: check the name and the network, and of a server of your own \
+                "nothing answers there: check the name and the network; for a server of your own, set \
                  --store-option endpoint=URL"
                     .to_owned(),
             );
@@ -196,42 +197,44 @@ fn remote_hint(path: &str, error: &io::Error) -> Option<String> {
              `eval \"$(aws configure export-credentials --format env)\"` sets both from a profile), and \
              --store-option endpoint=URL for a server other than Amazon's"
         }
-        "gs" | "gcs" => "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key",
+        "gs" | "gcs" => "set GOOGLE_APPLICATION_CREDENTIALS to the path of a key file",
         "az" | "azure" | "abfs" | "abfss" => {
             "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
         }
         "http" | "https" => {
             return Some(
-                "a user and a password go into the URL, https://USER:PASSWORD@HOST/PATH; what is not public in a \
-                 bucket is reached by the scheme of its store, such as s3://"
+                "put the user and password into the URL, https://USER:PASSWORD@HOST/PATH; for a private \
+                 bucket, use the scheme of its store, such as s3://"
                     .to_owned(),
             );
         }
         _ => return None,
     };
     Some(format!(
-        "a public bucket is read with --anonymous; else {credentials}; on a machine of the cloud with a role, \
-         SHARDINE_INSTANCE_CREDENTIALS=true; docs/remote.md has the details"
+        "for a public bucket use --anonymous; otherwise {credentials}; on a cloud machine with a role, set \
+         SHARDINE_INSTANCE_CREDENTIALS=true; see docs/remote.md"
     ))
 }
 
 /// What to do about a refused job, where an option or a verb helps.
 fn repack_hint(error: &RepackError) -> Option<String> {
     match error {
-        RepackError::NeedsTarget { .. } => Some("give -o with the place of the result".to_owned()),
+        RepackError::NeedsTarget { .. } => {
+            Some("use -o DST to write the result elsewhere".to_owned())
+        }
         RepackError::BothVersions { at } => Some(format!(
-            "`shardine migrate {} --remove-v2` removes the v2 metadata; -o writes the result elsewhere",
+            "run `shardine migrate {} --remove-v2` to remove the v2 metadata, or use -o DST to write the result elsewhere",
             quoted(at)
         )),
         RepackError::ZarrV2 { at } => Some(format!(
-            "-o writes the result elsewhere; or make it version 3 first: `shardine migrate {} --remove-v2`",
+            "use -o DST to write the result elsewhere, or convert it to version 3 first with `shardine migrate {} --remove-v2`",
             quoted(at)
         )),
         RepackError::OtherJob { command: Some(command), .. } => {
-            Some(format!("finish it with `{command}`, or give --restart to begin again"))
+            Some(format!("finish it with `{command}`, or use --restart to start over"))
         }
         RepackError::OtherJob { .. } | RepackError::Marker { .. } => {
-            Some("finish that job, or give --restart to start over".to_owned())
+            Some("finish that job, or use --restart to start over".to_owned())
         }
         _ => error.hint(),
     }
@@ -241,23 +244,23 @@ fn repack_hint(error: &RepackError) -> Option<String> {
 fn copy_hint(error: &CopyError) -> Option<String> {
     match error {
         CopyError::OtherCopy { request: Some(_), command: Some(command), .. } => {
-            Some(format!("finish it with `{command}`, choose another name, or give --restart"))
+            Some(format!("finish it with `{command}`, choose another name, or use --restart"))
         }
         CopyError::OtherCopy { request: Some(_), .. } => {
-            Some("finish it, choose another name, or give --restart".to_owned())
+            Some("finish it, choose another name, or use --restart".to_owned())
         }
         CopyError::OtherCopy { at, from, .. } => Some(format!(
-            "finish it with `shardine copy {} {}`, choose another name, or give --overwrite",
+            "finish it with `shardine copy {} {}`, choose another name, or use --overwrite",
             quoted(from),
             quoted(at)
         )),
         CopyError::Overlap { .. } => {
-            Some("choose a target outside of the source, and the other way round".to_owned())
+            Some("choose a target outside the source that does not contain it".to_owned())
         }
-        CopyError::Marker { .. } => Some("choose another name, or give --overwrite".to_owned()),
-        CopyError::Length { .. } | CopyError::Content { .. } => Some(
-            "the same command again copies it again; all else that is there is kept".to_owned(),
-        ),
+        CopyError::Marker { .. } => Some("choose another name, or use --overwrite".to_owned()),
+        CopyError::Length { .. } | CopyError::Content { .. } => {
+            Some("run the same command again to copy it again; everything else is kept".to_owned())
+        }
         _ => error.hint(),
     }
 }
@@ -267,15 +270,15 @@ fn with_option(error: &shardine::Error) -> Option<String> {
     match error {
         shardine::Error::File(error) => match error {
             FileError::Type { source: TypeError::Uncast { .. }, .. } => {
-                Some(format!("{error}; --cast converts"))
+                Some(format!("{error}; use --cast to convert"))
             }
-            FileError::CastOfRaw { name } => Some(format!(
-                "{name}: raw bytes do not tell their type, so --cast cannot convert them"
-            )),
+            FileError::CastOfRaw { name } => {
+                Some(format!("{name}: raw bytes have no type, so --cast cannot convert them"))
+            }
             _ => None,
         },
         shardine::Error::Import(ImportError::Shape { name, found, asked }) => Some(format!(
-            "{name}: has the shape {}, --shape says {}",
+            "{name}: has the shape {}, but --shape is {}",
             units::shape(found),
             units::shape(asked)
         )),
@@ -286,11 +289,11 @@ fn with_option(error: &shardine::Error) -> Option<String> {
 /// What to do about a file, where an option helps.
 fn file_hint(error: &FileError) -> Option<String> {
     match error {
-        FileError::Exists { .. } => Some("choose another name, or give --overwrite".to_owned()),
+        FileError::Exists { .. } => Some("choose another name, or use --overwrite".to_owned()),
         FileError::Io { name, source } => missing_folder(Path::new(name), source),
-        FileError::CastOfRaw { .. } => Some("give a .npy file, or leave --cast out".to_owned()),
+        FileError::CastOfRaw { .. } => Some("use a .npy file, or omit --cast".to_owned()),
         FileError::Shape { .. } => {
-            Some("--region names the part of the array that the file is for".to_owned())
+            Some("use --region to select the part of the array that the file is for".to_owned())
         }
         _ => error.hint(),
     }
@@ -299,20 +302,20 @@ fn file_hint(error: &FileError) -> Option<String> {
 /// What to do about a refused conversion of a file, where an option helps.
 fn import_hint(error: &ImportError) -> Option<String> {
     match error {
-        ImportError::Undescribed { .. } => Some("give --shape and --dtype".to_owned()),
+        ImportError::Undescribed { .. } => Some("use --shape and --dtype".to_owned()),
         ImportError::DamagedMarker { .. } => {
-            Some("choose another name, or give --overwrite".to_owned())
+            Some("choose another name, or use --overwrite".to_owned())
         }
-        ImportError::LeftByStream { .. } => Some("give --overwrite to start over".to_owned()),
+        ImportError::LeftByStream { .. } => Some("use --overwrite to start over".to_owned()),
         ImportError::OtherOptions { command: Some(command), .. }
         | ImportError::OtherFile { command: Some(command), .. } => {
-            Some(format!("finish it with `{command}`, or give --overwrite to start over"))
+            Some(format!("finish it with `{command}`, or use --overwrite to start over"))
         }
         ImportError::OtherOptions { .. } => {
-            Some("give the options of then, or --overwrite to start over".to_owned())
+            Some("use the same options as before, or --overwrite to start over".to_owned())
         }
         ImportError::OtherFile { at, name, .. } => Some(format!(
-            "finish it with `shardine convert {} {}` and the options of then, or give --overwrite",
+            "finish it with `shardine convert {} {}` and the same options as before, or use --overwrite",
             quoted(name),
             quoted(at)
         )),
@@ -335,11 +338,11 @@ fn layout_failure(error: &ArrayLayoutError) -> Failure {
             ))
         }
         ArrayLayoutError::PartOfChunk { fitting, .. } => {
-            Failure::new(error).hint(format!("--shard {} does", units::shape_argument(fitting)))
+            Failure::new(error).hint(format!("use --shard {}", units::shape_argument(fitting)))
         }
         ArrayLayoutError::TooLong { .. } => Failure::new(format!("--chunks-per-shard: {error}")),
         ArrayLayoutError::Codecs { .. } => Failure::new(format!("--codec: {error}"))
-            .hint("--codecs takes any codec in its JSON form"),
+            .hint("use --codecs for any codec in its JSON form"),
         ArrayLayoutError::NoIndex => {
             Failure::new("--index-codecs: without shards there is no index")
         }

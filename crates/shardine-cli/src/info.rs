@@ -30,26 +30,26 @@ Examples:
   shardine info image.zarr --attributes
   shardine info image.zarr --json | jq .stored.ratio
 
-Codecs are shown in the form that `shardine create --codec` takes. Chunks themselves are not read, only the
-metadata, the names and sizes of the stored objects, and the indexes of shards. Of an array that names a codec or a data
-type which is not known here all else is shown, and what is missing.
+Codecs are shown in the form that `shardine create --codec` takes. Only the metadata, the names and
+sizes of the stored objects, and the indexes of shards are read, no chunks. If an array uses an
+unknown codec or data type, everything else is shown, with what is unsupported.
 
-Folders of precomputed meshes, skeletons and annotations are described too, by themselves and with the volume that names
-them.";
+Folders of precomputed meshes, skeletons and annotations are described too, on their own and with
+the volume that refers to them.";
 
-/// Describe an array, a group, a volume or another data set
+/// Describe an array, group, volume or other data set
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Info {
-    /// The data set
+    /// Path or URL of the data set
     url: String,
-    /// Do not look at the stored objects, only at the metadata
+    /// Read only the metadata, not the stored objects
     #[arg(long)]
     fast: bool,
-    /// Show the values of attributes too, not only their names
+    /// Print the values of attributes too, not only their names
     #[arg(long)]
     attributes: bool,
-    /// Tell it in JSON
+    /// Print the description as JSON
     #[arg(long)]
     json: bool,
 }
@@ -143,8 +143,9 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
             ZarrNode::Group(group) => write_group(&mut out, &args.url, group)?,
         }
         if formats.len() > 1 {
-            let other = "metadata of Zarr v2 and of Zarr v3, of which v3 is used unless --zarr-format says otherwise";
-            line(&mut out, "there is", other)?;
+            let other =
+                "metadata of both Zarr v2 and Zarr v3; v3 is used unless --zarr-format 2 is given";
+            line(&mut out, "versions", other)?;
         }
         write_job(&mut out, &args.url, job.as_ref())?;
         if args.attributes {
@@ -167,7 +168,7 @@ pub fn write_job(out: &mut dyn Write, url: &str, job: Option<&UnfinishedJob>) ->
     let text = match job.in_use {
         true => format!("a job is rebuilding it{begun}"),
         false => format!(
-            "a job that rebuilds it was interrupted{begun}; run that again, or `shardine repair {}` to undo it",
+            "a job that rebuilds it was interrupted{begun}; run it again to resume, or `shardine repair {}` to undo it",
             quoted(url)
         ),
     };
@@ -204,7 +205,7 @@ impl Info {
             Err(shardine::Error::Store(
                 error @ (StoreError::Unlisted { .. } | StoreError::LinkedFolder { .. }),
             )) => {
-                eprintln!("note: the stored objects are not counted: {error}");
+                eprintln!("note: stored objects were not counted: {error}");
                 Ok(None)
             }
             _ => Stored::scan(array).map(Some),
@@ -503,7 +504,7 @@ pub fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::
         text.push_str(&format!(", {entries} of {}", units::count(possible, entry)));
     }
     if stored.asked {
-        text.push_str("; each was asked for, as this store cannot list");
+        text.push_str("; each was requested, because this store cannot list");
     }
     line(out, "stored", text)?;
     let mut text = units::size(stored.bytes);
@@ -513,7 +514,7 @@ pub fn write_stored(out: &mut dyn Write, array: &Array, stored: &Stored) -> io::
         text.push_str(&format!(" for {decoded} in these {entry}s, ratio {ratio:.2}"));
     }
     if let Some(whole) = raw_bytes(shape, array.data_type()) {
-        text.push_str(&format!("; the whole array has {}", units::size(whole)));
+        text.push_str(&format!("; the whole array is {}", units::size(whole)));
     }
     line(out, "bytes", text)?;
     if sharded && stored.entries.is_some() {
@@ -590,7 +591,7 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
     let children = group.children()?;
     let mut text = if children.is_empty() { "none".to_owned() } else { children.len().to_string() };
     if children.iter().any(|child| !child.listed) {
-        text.push_str(", as the consolidated metadata says: this store cannot list");
+        text.push_str(", from consolidated metadata: this store cannot list");
     }
     line(out, "children", text)?;
     let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);

@@ -23,14 +23,14 @@ Examples:
   shardine kv put skeletons 1234=one.bin 5678=two.bin
   shardine kv rm skeletons 1234
 
-The folder holds .shard files in Neuroglancer's neuroglancer_uint64_sharded_v1 format. How it is sharded is found in
-its own `info`, or in that of the volume (or annotations) it belongs to; --sharding says it where neither is there.
-Values are compressed and decompressed as the sharding says.
+The folder holds .shard files in Neuroglancer's neuroglancer_uint64_sharded_v1 format. Its sharding
+is read from its own `info`, or from that of the volume or annotations it belongs to; use --sharding
+if neither exists. Values are compressed and decompressed according to the sharding.
 
-All keys of one command that are in one shard are changed in one step; what is not named stays as it is, and so do
-the fragments of meshes, which lie before their manifests.";
+All keys of one command that are in the same shard are changed in one step. Other keys are kept, and
+so are the fragments of meshes, which lie before their manifests.";
 
-/// Get, put, remove and list the values of a uint64-sharded folder
+/// Get, put, remove or list the values of a uint64-sharded folder
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Kv {
@@ -40,72 +40,72 @@ pub struct Kv {
 
 #[derive(Debug, Args)]
 struct Folder {
-    /// The folder that holds the shards
+    /// Path or URL of the folder that holds the shards
     url: String,
-    /// How it is sharded, in the form that an `info` has; @FILE reads it from a file
+    /// Set the sharding as JSON, as in an `info`; @FILE reads it from a file
     #[arg(long, value_name = "JSON")]
     sharding: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// The value of a key
+    /// Get the value of a key
     Get {
         #[command(flatten)]
         folder: Folder,
-        /// The key
+        /// Key to get
         key: u64,
-        /// The file to write; - is standard output
+        /// Write to FILE; - is standard output
         #[arg(short, long, value_name = "FILE", default_value = "-")]
         output: PathBuf,
-        /// Replace the file if it is there
+        /// Replace an existing file
         #[arg(long)]
         overwrite: bool,
-        /// The bytes as they are stored
+        /// Get the bytes as stored, without decompressing
         #[arg(long, conflicts_with = "fragments")]
         raw: bool,
-        /// Of a mesh: the fragments that lie before its manifest, in place of the manifest
+        /// Get the fragments that lie before the manifest of a mesh, instead of the manifest
         #[arg(long)]
         fragments: bool,
     },
-    /// Give keys values
+    /// Store values
     Put {
         #[command(flatten)]
         folder: Folder,
-        /// A key and the file that holds its value; - is standard input
+        /// Key, and the file that holds its value; - reads standard input
         #[arg(value_name = "KEY=FILE", required = true, value_parser = key_and_file)]
         values: Vec<(u64, PathBuf)>,
-        /// A key of a mesh and the file that holds its fragments
+        /// Store these fragments for a mesh: its key, and the file that holds them
         #[arg(long, value_name = "KEY=FILE", value_parser = key_and_file)]
         fragments: Vec<(u64, PathBuf)>,
-        /// Tell in JSON what was done
+        /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Remove the values of keys
+    /// Remove keys and their values
     Rm {
         #[command(flatten)]
         folder: Folder,
-        /// The keys
+        /// Keys to remove
         #[arg(required = true)]
         keys: Vec<u64>,
-        /// Tell in JSON what was done
+        /// Print the report as JSON
         #[arg(long)]
         json: bool,
     },
-    /// List the keys that have values. Only indexes are read
+    /// List the keys; reads only indexes
     Ls {
         #[command(flatten)]
         folder: Folder,
-        /// One JSON document for each key
+        /// Print one JSON document per key
         #[arg(long)]
         json: bool,
     },
 }
 
 fn key_and_file(text: &str) -> Result<(u64, PathBuf), String> {
-    let (key, file) = text.split_once('=').ok_or("write it as KEY=FILE")?;
-    let key = key.trim().parse().map_err(|_| format!("\"{key}\" is not a key of 64 bits"))?;
+    let (key, file) = text.split_once('=').ok_or("expected KEY=FILE")?;
+    let key = key.trim().parse().map_err(|_| format!("\"{key}\" is not a 64-bit key"))?;
     Ok((key, PathBuf::from(file)))
 }
 
@@ -150,7 +150,7 @@ impl Folder {
             }
         }
         Err(Failure::from(Error::NoKeyValues { at: location.to_string() })
-            .hint("--sharding says how, in the form that an `info` has"))
+            .hint("use --sharding to set it, as JSON or @FILE, as in an `info`"))
     }
 }
 
@@ -171,7 +171,7 @@ pub fn run(args: &Kv, machine: &Machine) -> Result<(), Failure> {
             };
             let Some(value) = value else {
                 return Err(Failure::new(format!("{} has no key {key}", folder.url))
-                    .hint(format!("`shardine kv ls {}` lists those that it has", folder.url)));
+                    .hint(format!("run `shardine kv ls {}` to list its keys", folder.url)));
             };
             save(output, *overwrite, &value)
         }
@@ -186,7 +186,9 @@ pub fn run(args: &Kv, machine: &Machine) -> Result<(), Failure> {
             if let Some((key, _)) =
                 fragments.iter().find(|(of, _)| !values.iter().any(|(key, _)| key == of))
             {
-                return Err(Failure::new(format!("--fragments {key}: no manifest is put for it")));
+                return Err(Failure::new(format!(
+                    "--fragments {key}: no value is given for this key"
+                )));
             }
             report(&store.update(&changes)?, *json)
         }

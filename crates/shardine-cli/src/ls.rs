@@ -22,24 +22,24 @@ Examples:
   shardine ls image.zarr --shards
   shardine ls image.zarr --chunks --json | jq -s 'map(.length) | add'";
 
-/// List the nodes of a group, the levels of a volume, or the stored objects of an array
+/// List the nodes of a group, the levels of a volume, or the objects of an array
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
-    /// The group, volume or array
+    /// Path or URL of the group, volume or array
     url: String,
-    /// Also what is below the groups inside
+    /// List groups recursively
     #[arg(short, long)]
     recursive: bool,
-    /// The shards of an array: bytes, chunks (or inner shards), gaps
+    /// List the shards of an array: bytes, chunks (or inner shards), gaps
     #[arg(long, conflicts_with = "chunks")]
     shards: bool,
-    /// The chunks of an array: where each lies. Of shards in shards, where each inner shard lies
+    /// List the chunks of an array and where each is stored; for nested shards, the inner shards
     #[arg(long)]
     chunks: bool,
     #[command(flatten)]
     level: Level,
-    /// List in JSON; with --chunks one document for each line
+    /// Print the listing as JSON; with --chunks, one document per line
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +56,7 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
         SetKind::KeyValues => return Err(no_array(&*set, &location)),
         SetKind::Group if of_array => {
             return Err(Failure::new(format!("{} is a group; only arrays have chunks", args.url))
-                .hint(format!("`shardine ls {}` lists its arrays", args.url)));
+                .hint(format!("run `shardine ls {}` to list its arrays", args.url)));
         }
         SetKind::Levels => !of_array && args.level.given().is_none(),
         kind => kind == SetKind::Group,
@@ -155,9 +155,7 @@ fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Fail
 /// Notes once where the nodes of a group come from if the store cannot list.
 fn note_unlisted(depth: usize, listed: bool, noted: &mut bool) {
     if depth == 0 && !listed && !std::mem::replace(noted, true) {
-        eprintln!(
-            "note: this store cannot list; these are the nodes that the consolidated metadata names"
-        );
+        eprintln!("note: this store cannot list; these are the nodes in the consolidated metadata");
     }
 }
 
@@ -172,7 +170,7 @@ fn each_shard(
         result = match shard {
             Ok(Some(shard)) => write(object, shard).map_err(Failure::from),
             Ok(None) if array.entry_shape().is_none() => Err(Failure::new(
-                "the index of a shard cannot be read by itself: a codec encodes the whole shard",
+                "the index of a shard cannot be read separately: a codec encodes the whole shard",
             )),
             // Missing, or removed since it was listed.
             Ok(None) => Ok(()),
@@ -188,7 +186,7 @@ fn shards(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failu
     let mut rows = Vec::new();
     if array.shard_shape().is_none() {
         return Err(Failure::new("the array is not sharded")
-            .hint("without --shards its stored chunks are listed"));
+            .hint("omit --shards to list its stored chunks"));
     }
     let nested = info::inner_shard(array).is_some();
     let (name, possible) = match nested {

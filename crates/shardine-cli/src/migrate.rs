@@ -18,23 +18,23 @@ Examples:
   shardine migrate image.zarr
   shardine migrate image.zarr --remove-v2
 
-Chunks stay where they are, as they are: each array and group gets a zarr.json beside its .zarray or .zgroup that says how
-to read the same chunks in version 3. Nothing is written if any array has no equivalent in version 3. A run that was
-stopped is finished by the same command. OME-Zarr metadata stays in its 0.4 form.";
+Chunks are not touched: each array and group gets a zarr.json beside its .zarray or .zgroup that
+describes the same chunks in version 3. Nothing is written if any array has no equivalent in version
+3. Run the same command again to resume an interrupted run. OME-Zarr metadata stays in its 0.4 form.";
 
-/// Give a Zarr v2 array or hierarchy the metadata of Zarr v3
+/// Write Zarr v3 metadata for a Zarr v2 array or hierarchy
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Migrate {
-    /// The group or array
+    /// Path or URL of the array or group
     url: String,
-    /// Tell what would be done, and change nothing
+    /// Report what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Remove the documents of version 2 once those of version 3 are there and say the same
+    /// Remove the version 2 metadata once equivalent version 3 metadata is there
     #[arg(long)]
     remove_v2: bool,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -101,7 +101,7 @@ fn tell(out: &mut dyn Write, summary: &MigrateSummary, dry_run: bool) -> io::Res
         units::count(summary.groups, "group")
     );
     if summary.written == 0 && summary.removed == 0 {
-        writeln!(out, "{nodes}: all have the metadata of version 3, nothing to do")?;
+        writeln!(out, "{nodes}: all have version 3 metadata already, nothing to do")?;
     } else {
         let would = if dry_run { " would be" } else { "" };
         writeln!(

@@ -27,8 +27,10 @@ pub fn hint(at: &str) -> String {
     }
     let Ok(found) = fs::metadata(path) else {
         return match path.parent().filter(|parent| is_missing(parent)) {
-            Some(parent) => format!("there is no folder {}; check the path", parent.display()),
-            None => "there is no file or folder of this name; check it".to_owned(),
+            Some(parent) => {
+                format!("the folder {} does not exist; check the path", parent.display())
+            }
+            None => "no such file or folder; check the name".to_owned(),
         };
     };
     if found.is_dir()
@@ -36,28 +38,28 @@ pub fn hint(at: &str) -> String {
     {
         return match set.format() {
             "zarr2" | "zarr3" => {
-                format!("it is {}; leave --zarr-format out to use it", set.format())
+                format!("it is {}; omit --zarr-format to use it", set.format())
             }
-            format => format!("it is a data set in the format {format}, and this is for Zarr"),
+            format => format!("it is a {format} data set, and this verb is for Zarr"),
         };
     }
     let above = path.ancestors().skip(1).take(MOST_ABOVE);
     let holds = |folder: &&Path| open(*folder).is_ok_and(|set| set.kind() != SetKind::Group);
     if let Some(set) = above.filter(|folder| !folder.as_os_str().is_empty()).find(holds) {
         let set = quoted(&set.to_string_lossy());
-        return format!("it is a part of the data set {set}; name that");
+        return format!("it is a part of the data set {set}; use that instead");
     }
     if found.is_file() {
         return format!(
-            "it is a file; `shardine convert {} TARGET` makes an array of a .npy file, and with --shape and --dtype of \
-             raw bytes",
+            "it is a file; run `shardine convert {} TARGET` to make an array from a .npy file, or from raw bytes with \
+             --shape and --dtype",
             quoted(at)
         );
     }
     let below = data_sets_below(path);
     match below.is_empty() {
         true => format!("nothing in it looks like a data set; {DOCUMENTS}"),
-        false => format!("name one of the data sets in it, such as {}", below.join(", ")),
+        false => format!("use one of the data sets in it, such as {}", below.join(", ")),
     }
 }
 

@@ -17,32 +17,32 @@ const DEFAULT_SIZE: u64 = 64 << 20;
 
 /// How chunks are packed into shards.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Packing")]
 pub struct PackingArgs {
-    /// Chunks along each axis of a shard: one number for all axes, or one for each; 1 or none means
-    /// no shards
-    #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with_all = ["shard", "target_size"])]
+    /// Set the chunks per shard along each axis: one number for all axes, or one per axis; 1 or
+    /// `none` disables sharding
+    #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with_all = ["shard", "target_size"], help_heading = "Packing")]
     chunks_per_shard: Option<PerShard>,
-    /// The shape of shards, in elements: a multiple of the chunk; none means no shards
-    #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument, conflicts_with = "target_size")]
+    /// Set the shape of shards, in elements, a multiple of the chunk shape; `none` disables
+    /// sharding
+    #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument, conflicts_with = "target_size", help_heading = "Packing")]
     shard: Option<ShardArgument>,
-    /// About how large shards are to be, such as 64MiB, by what the chunks take
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    /// Aim for shards of about this size, such as 64MiB, by the measured size of chunks
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Packing")]
     target_size: Option<u64>,
-    /// Where in a shard its index is; `start` suits arrays that will be updated [default: as it
-    /// was, or end]
-    #[arg(long, value_enum)]
+    /// Store the index of a shard at its start or end; `start` suits arrays that will be updated
+    /// [default: as it is, or end]
+    #[arg(long, value_enum, help_heading = "Packing")]
     index: Option<IndexPlace>,
-    /// The order of chunks in a shard: morton, c, or arrival (as they lie now)
-    #[arg(long, value_name = "ORDER", default_value_t)]
+    /// Set the order of chunks in a shard: morton, c, or arrival (as they are stored now)
+    #[arg(long, value_name = "ORDER", default_value_t, help_heading = "Packing")]
     order: WriteOrder,
-    /// Other chunks: their shape in elements. They are re-encoded
+    /// Re-encode into chunks of this shape, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument, help_heading = "Re-encoding")]
     chunk: Option<Shape>,
-    /// Another codec for the chunks, as `create` takes it; may repeat. They are re-encoded
+    /// Re-encode chunks with this codec, as in `shardine create --codec`; can be repeated
     #[arg(long, value_name = "CODEC", conflicts_with = "codecs", help_heading = "Re-encoding")]
     codec: Vec<String>,
-    /// Other codecs for the chunks as a list in the metadata's own form
+    /// Re-encode chunks with these codecs, a JSON list as in the metadata
     #[arg(long, value_name = "JSON", help_heading = "Re-encoding")]
     codecs: Option<String>,
 }
@@ -50,36 +50,36 @@ pub struct PackingArgs {
 /// What a job does with what is there, and how it is checked.
 #[derive(Debug, Args)]
 pub struct JobArgs {
-    /// Remove the data set that is at the target, or replace the file
+    /// Replace an existing data set or file at the target
     #[arg(long)]
     pub overwrite: bool,
-    /// Give up what an earlier job has left unfinished, and start over
-    #[arg(long)]
+    /// Discard what an interrupted job has left, and start over
+    #[arg(long, help_heading = "Job")]
     pub restart: bool,
-    /// In place: no other program uses the data set meanwhile. Needed where there are no locks to
-    /// rely on, such as on network file systems
-    #[arg(long)]
+    /// In place: assume that no other program uses the data set. Needed where locks are unreliable,
+    /// such as on network file systems
+    #[arg(long, help_heading = "Job")]
     pub exclusive: bool,
-    /// In place: how many seconds other programs may take to be done with the data set before it is
-    /// replaced [default: 30]
-    #[arg(long, value_name = "SECONDS")]
+    /// In place: wait up to this many seconds for other programs to finish with the data set before
+    /// it is replaced [default: 30]
+    #[arg(long, value_name = "SECONDS", help_heading = "Job")]
     pub wait: Option<u64>,
-    /// At another place: do only part I of N, so that N processes share the work, in any order and
-    /// on any machines that see the storage. The last one finishes the result; `finish` does that
-    /// alone
-    #[arg(long, value_name = "I/N|finish")]
+    /// To another location: process only part I of N, so that N processes can share the work, in
+    /// any order and on any machines that see the storage. The last one finishes the result;
+    /// `finish` only finishes it
+    #[arg(long, value_name = "I/N|finish", help_heading = "Job")]
     pub part: Option<Part>,
-    /// At another place: go on with what another process has begun, if it cannot be told here
-    /// whether that one still runs
-    #[arg(long)]
+    /// To another location: take over a job from another process, if it cannot be determined here
+    /// whether that process is still running
+    #[arg(long, help_heading = "Job")]
     pub take_over: bool,
-    /// Tell what would be done, and change nothing
+    /// Report what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// What is checked of the result [default: content, for a remote target none]
-    #[arg(long, value_enum, value_name = "WHAT")]
+    /// Choose how to check the result [default: content, or none for a remote target]
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = "Job")]
     verify: Option<Check>,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -88,16 +88,16 @@ pub struct JobArgs {
 #[derive(Debug, Clone)]
 pub struct PerShard(pub Packing);
 
-/// What is checked of a result. `copy` has the same words for the same, and `size`: there objects stay
-/// what they are.
+/// How a result is checked. `copy` uses the same words, and `size`: there objects stay what they
+/// are.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Check {
-    /// Nothing
+    /// Do not check
     None,
-    /// Every index, and every byte of what was moved, by reading it back
+    /// Check every index, and read every moved byte back and compare it
     #[value(alias = "bytes")]
     Content,
-    /// The same, and all elements, by decoding both sides
+    /// Also decode both sides and compare all elements
     Elements,
 }
 
@@ -239,17 +239,15 @@ impl JobArgs {
 /// if it has completed the result.
 pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
     if *outcome == PartOutcome::AlreadyThere {
-        return Some(
-            "the result is there already, and no job is under way; nothing was done".into(),
-        );
+        return Some("the result exists already, and no job is running; nothing was done".into());
     }
     let (Some(part), PartOutcome::Waiting { missing }) = (part, outcome) else { return None };
     let shown: Vec<String> = missing.iter().take(20).map(u32::to_string).collect();
     let more = if missing.len() > shown.len() { ", .." } else { "" };
     let shown = shown.join(", ");
     Some(match missing.len() {
-        1 => format!("part {part} is done; part {shown} has not ended yet"),
-        _ => format!("part {part} is done; parts {shown}{more} have not ended yet"),
+        1 => format!("part {part} is done; part {shown} has not finished yet"),
+        _ => format!("part {part} is done; parts {shown}{more} have not finished yet"),
     })
 }
 

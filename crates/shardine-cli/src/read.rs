@@ -28,35 +28,37 @@ Examples:
   shardine read image.zarr --region z=10:20,x=5 -o plane.npy
   shardine read volume --region x=5000:5064,z=1200 --offset -o part.npy
 
-A region has one item per axis, start:stop:step or an integer; missing axes are whole, and `...` stands for
-as many as are missing. Negative numbers count from the end. Where the axes have names, which `shardine info`
-shows, items may be given by name instead, in any order. With --offset, numbers are coordinates of the data set,
-which begin at the voxel_offset of a precomputed volume; negative ones are coordinates too.
+A region has one item per axis, start:stop:step or an integer; missing axes are read whole, and
+`...` stands for as many axes as are missing. Negative numbers count from the end. Where axes have
+names, as shown by `shardine info`, items may be given by name instead, in any order. With --offset,
+numbers are coordinates of the data set, which begin at the voxel_offset of a precomputed volume;
+negative ones are coordinates too.
 
-A name that ends in .npy makes a .npy file, any other the elements alone: little-endian, in C order; strings are
-joined by NUL, and bytes of variable length have their length before them, a little-endian u32.";
+A name that ends in .npy makes a .npy file, any other name a file of the elements alone:
+little-endian, in C order; strings are separated by NUL, and variable-length bytes are each preceded
+by their length as a little-endian u32.";
 
 /// The most elements that are shown on the screen.
 const SHOWN: u64 = 1000;
 
-/// Read a region of an array
+/// Read an array, or a region of it, to a file or the terminal
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Read {
-    /// The array
+    /// Path or URL of the array
     url: String,
     #[command(flatten)]
     region: RegionArgs,
     #[command(flatten)]
     level: Level,
-    /// The file to write: .npy, or else raw bytes; - is standard output. Without it few elements
-    /// are shown
+    /// Write to FILE: .npy, otherwise raw bytes; - is standard output [default: print up to 1000
+    /// elements]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "output")]
     overwrite: bool,
-    /// Tell in JSON what was read
+    /// Print the elements, or with -o the report, as JSON
     #[arg(long)]
     json: bool,
 }
@@ -99,7 +101,7 @@ pub fn run_at(args: &Read, location: &Location, machine: &Machine) -> Result<(),
         None => return show(&job, args.json),
         Some(path) if path == Path::new("-") => {
             if args.json {
-                return Err(Failure::new("--json and -o - both want standard output"));
+                return Err(Failure::new("--json and -o - both write to standard output"));
             }
             job.stream(&mut io::stdout().lock(), false, &Failure::from)?;
             return Ok(());
@@ -152,9 +154,7 @@ impl Job<'_> {
         let data_type = self.array.data_type();
         if npy && let Some((descr, true)) = files::npy_descr(data_type) {
             let name = data_type.name();
-            eprintln!(
-                "note: numpy has no {name}; the file holds it as {descr}, one for each element"
-            );
+            eprintln!("note: numpy has no {name}; the file stores each element as {descr}");
         }
         // Pipes and devices are written to, not replaced.
         if is_device(path)? {
@@ -202,7 +202,7 @@ fn show(job: &Job<'_>, as_json: bool) -> Result<(), Failure> {
     if units::elements(&job.shape) > SHOWN {
         let shape = units::shape(&job.shape);
         return Err(Failure::new(format!("{shape} elements are too many to show"))
-            .hint("give a smaller --region, or -o FILE"));
+            .hint("use a smaller --region, or -o FILE"));
     }
     let data_type = job.array.data_type();
     let elements = job.array.read_elements(job.region)?;

@@ -9,10 +9,11 @@ use crate::failure::Failure;
 /// A region, by position or by the names of the axes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RegionArgs {
-    /// Which elements, such as 0:64,:,7:8 or z=10:20,x=5 [default: all]
+    /// Select a region of elements, such as 0:64,:,7:8 or z=10:20,x=5 [default: all]
     #[arg(long, value_name = "REGION", allow_hyphen_values = true)]
     region: Option<RegionText>,
-    /// The region is in coordinates of the data set, which begin at the voxel_offset of a precomputed volume
+    /// Interpret the region in coordinates of the data set, which begin at the voxel_offset of a
+    /// precomputed volume
     #[arg(long, requires = "region")]
     offset: bool,
 }
@@ -23,7 +24,7 @@ impl RegionArgs {
         let Some(text) = &self.region else { return Ok(Region::all()) };
         match set.region(level.number(), text, self.offset) {
             Err(error @ shardine::Error::NoOrigin { .. }) => {
-                Err(Failure::from(error).hint("leave --offset out"))
+                Err(Failure::from(error).hint("omit --offset"))
             }
             region => Ok(region?),
         }

@@ -27,15 +27,16 @@ Examples:
   shardine shard image.zarr --target-size 64MiB -o sharded.zarr
   shardine shard image.zarr --shard 512,512,512 --index start
 
-Encoded chunks are moved as they are. Without -o the new array is built beside the old one, checked, and exchanged
-with it in one step; the old one goes last. A run that was stopped is gone on with by the same command.";
+Encoded chunks are moved unchanged. Without -o, the new array is built beside the old one, checked,
+and exchanged with it in one step; the old one is removed last. Run the same command again to resume
+an interrupted run.";
 
 const UNSHARD_EXAMPLES: &str = "\
 Examples:
   shardine unshard image.zarr
   shardine unshard image.zarr -o chunks.zarr
 
-Encoded chunks are moved as they are. A run that was stopped is gone on with by the same command.";
+Encoded chunks are moved unchanged. Run the same command again to resume an interrupted run.";
 
 const RESHARD_EXAMPLES: &str = "\
 Examples:
@@ -45,10 +46,10 @@ Examples:
   shardine reshard image.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5 -o new.zarr
   shardine reshard volume --shard 512,512,512 --data-encoding gzip
 
-Encoded chunks are moved as they are, unless --chunk or --codec asks for others. A run that was stopped is gone on
-with by the same command.";
+Encoded chunks are moved unchanged, unless --chunk or --codec is given. Run the same command again
+to resume an interrupted run.";
 
-/// Pack the chunks of an array, or of all arrays below a group, into shards
+/// Pack the chunks of an array, group or volume into shards
 #[derive(Debug, Args)]
 #[command(after_help = SHARD_EXAMPLES)]
 pub struct Shard {
@@ -63,7 +64,7 @@ pub struct Shard {
     sharding: ShardingArgs,
 }
 
-/// Make each chunk of an array, or of all arrays below a group, an object of its own
+/// Store each chunk of an array, group or volume as its own object
 #[derive(Debug, Args)]
 #[command(after_help = UNSHARD_EXAMPLES)]
 pub struct Unshard {
@@ -73,7 +74,7 @@ pub struct Unshard {
     job: JobArgs,
 }
 
-/// Pack the chunks of an array, or of all arrays below a group, in another way
+/// Repack the chunks of an array, group or volume into other shards
 #[derive(Debug, Args)]
 #[command(after_help = RESHARD_EXAMPLES)]
 pub struct Reshard {
@@ -90,11 +91,11 @@ pub struct Reshard {
 
 #[derive(Debug, Args)]
 struct Place {
-    /// The array, group or precomputed volume
+    /// Path or URL of the array, group or volume
     url: String,
     #[command(flatten)]
     level: Level,
-    /// Where the result goes; without it the data set itself is changed
+    /// Write the result to DST instead of changing the data set in place
     #[arg(short, long, value_name = "DST")]
     output: Option<String>,
     #[command(flatten)]
@@ -145,8 +146,8 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     args.sharding.only_of_volumes()?;
     let asked = args.packing.asked();
     if !asked.is_something() {
-        return Err(Failure::new("nothing is asked for").hint(
-            "say how: --chunks-per-shard, --shard, --target-size, --index, --chunk or --codec; \
+        return Err(Failure::new("no change requested").hint(
+            "use --chunks-per-shard, --shard, --target-size, --index, --chunk or --codec; \
              `shardine plan` recommends a packing",
         ));
     }
@@ -215,7 +216,7 @@ fn run(
     machine: &Machine,
 ) -> Result<(), Failure> {
     if place.level.given().is_some() {
-        return Err(Failure::new("--level: only the levels of precomputed volumes have numbers")
+        return Err(Failure::new("--level: only applies to precomputed volumes")
             .hint("name one of the arrays of the group"));
     }
     let source = place.places.source(machine, &place.url)?;
@@ -304,17 +305,17 @@ fn describe(array: &RepackedArray, name: &str, dry_run: bool) -> String {
     };
     let how = if array.moves { "moved" } else { "re-encoded" };
     match array.outcome {
-        RepackOutcome::Unchanged => format!("{name}: {packing} already"),
+        RepackOutcome::Unchanged => format!("{name}: unchanged, {packing}"),
         _ if dry_run => format!("{name}: would have {packing}; its chunks would be {how}"),
         outcome => {
             let mut line = format!("{name}: {packing}");
             if outcome == RepackOutcome::Resumed {
-                line += "; an earlier run was gone on with";
+                line += "; resumed an earlier run";
             }
             line += match array.check {
-                RepackCheck::None => "; nothing was checked",
-                RepackCheck::Elements => "; all elements were compared",
-                _ if array.moves => "; all bytes were compared",
+                RepackCheck::None => "; not checked",
+                RepackCheck::Elements => "; all elements compared",
+                _ if array.moves => "; all bytes compared",
                 _ => "",
             };
             line

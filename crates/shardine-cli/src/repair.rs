@@ -21,42 +21,49 @@ Examples:
   shardine repair image.zarr --decode
   shardine repair em/precomputed --dry-run
 
-Updates that were interrupted are finished or undone, and what killed runs left is cleared. A shard without its index gets
-the last valid one back that is found in it; its chunks may be old then, which is told. A damaged chunk is kept in the
-folder for such bytes (image.zarr.set-aside, with a .json
-beside each piece that says what it was) and reads as the fill value from then on, so that the rest of its shard can be
-read and written again. What is lost is counted and recorded beside the data (.shardine-lost.json): verify tells of it as
-damage until it has been written again, or --accept-loss has been given. In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved where readers
-look for them, values are stored as info says, and info is corrected where all of them disagree with it. Nothing that is
-damaged is deleted. Without --decode only the damage is found that metadata and
-indexes show. Data sets of webknossos-wrap are only read: their damage is told and left.
+Interrupted updates are finished or undone, and leftovers of killed runs are removed. A shard
+without its index gets back the last valid index found in it; its chunks may then be old, which is
+reported.
 
-Exit status: 0 all is repaired, or its loss accepted; 2 something is lost, may be old or is left as it was, or anything else,
-with one line on standard error that says why.";
+A damaged chunk is moved to a folder (image.zarr.set-aside, with a .json beside each piece that
+describes it) and reads as the fill value from then on, so that the rest of its shard can be read
+and written again. What is lost is counted and recorded beside the data (.shardine-lost.json):
+verify reports it as damage until it is written again, or accepted with --accept-loss. Damaged bytes
+are never deleted.
 
-/// Mend an array, a precomputed volume or a whole hierarchy as far as that can be done
+In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved to where readers
+look for them, values are stored as `info` specifies, and `info` is corrected where all values
+disagree with it.
+
+Without --decode, only damage visible in metadata and indexes is found. webknossos-wrap data sets
+are read-only here: their damage is reported but not repaired.
+
+Exit status: 0 everything is repaired, or its loss accepted; 2 something is lost, may be old or
+could not be repaired, or any other error, with one line on standard error.";
+
+/// Repair an array, group or volume as far as possible
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Repair {
-    /// The group, array or volume
+    /// Path or URL of the array, group or volume
     url: String,
-    /// Tell what would be done, and change nothing
+    /// Report what would be done, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Also read and decode every chunk to find damage
     #[arg(long)]
     decode: bool,
-    /// The folder for damaged bytes, a path or a URL [default: the name of the array and
-    /// .set-aside, beside it]
+    /// Move damaged bytes to this path or URL [default: the name of the array with .set-aside,
+    /// beside it]
     #[arg(long, value_name = "DIR")]
     set_aside: Option<String>,
     #[command(flatten)]
     places: Places,
-    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer tells of
+    /// Accept what is lost or may be old, now or since an earlier repair: verify no longer reports
     /// it
     #[arg(long)]
     accept_loss: bool,
-    /// Report in JSON
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -104,18 +111,18 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         writeln!(io::stdout(), "{report}")?;
     } else {
         if summary.untold > 0 {
-            writeln!(said::words(), "and {} more, which are not told one by one", summary.untold)?;
+            writeln!(said::words(), "and {} more, not listed individually", summary.untold)?;
         }
         let verb = if args.dry_run { "would be repaired" } else { "repaired" };
         writeln!(said::words(), "{} {verb}", units::count(summary.mended, "thing"))?;
         if summary.bytes_set_aside > 0 {
             let size = units::size(summary.bytes_set_aside);
             let folder = from_here(&folder, &args.url);
-            writeln!(said::words(), "{size} of damaged bytes are kept in {folder}")?;
+            writeln!(said::words(), "moved {size} of damaged bytes to {folder}")?;
         }
         if summary.accepted > 0 {
             let accepted = units::count(summary.accepted, "chunk");
-            writeln!(said::words(), "{accepted} that are lost or may be old: accepted")?;
+            writeln!(said::words(), "accepted {accepted} that are lost or may be old")?;
         }
     }
     if summary.is_ok() {
@@ -130,13 +137,12 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         reasons.push(format!("{} may be old", units::count(summary.unproved, "chunk")));
     }
     if summary.left > 0 {
-        let left = units::count(summary.left, "finding");
+        let (left, verb) = (units::count(summary.left, "finding"), plural(summary.left));
         reasons.push(match summary.only_read {
             Some(format) => {
-                let verb = plural(summary.left);
-                format!("{left} of damage {verb} left as found: {format} is only read here")
+                format!("{left} of damage {verb} not repaired: {format} is read-only here")
             }
-            None => format!("{left} of damage cannot be repaired here, and are as they were"),
+            None => format!("{left} of damage cannot be repaired here, and {verb} unchanged"),
         });
     }
     let url = quoted(&args.url);
@@ -144,9 +150,9 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
         0 if summary.only_read.is_some() => {
             "restore the damaged files from a copy, or copy them again from their source".to_owned()
         }
-        0 => format!("`shardine verify {url}` says what to do about each"),
+        0 => format!("run `shardine verify {url}` to see what to do about each"),
         _ => format!(
-            "`shardine verify {url}` lists them; write them again, or accept the loss with \
+            "run `shardine verify {url}` to list them; write them again, or accept the loss with \
              `shardine repair {url} --accept-loss`"
         ),
     };
@@ -183,8 +189,10 @@ fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Lo
             let of = of.trim_end_matches('/');
             let below = of.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
             if !below {
-                return Err(Failure::new(format!("{of} has nothing beside it in its store"))
-                    .hint("say with --set-aside where damaged bytes are to be kept".to_owned()));
+                return Err(Failure::new(format!(
+                    "{of} is the root of its store, so there is no place beside it"
+                ))
+                .hint("use --set-aside to set where damaged bytes go".to_owned()));
             }
             format!("{of}.set-aside")
         }
@@ -218,7 +226,9 @@ fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Lo
         _ => false,
     };
     if inside {
-        return Err(Failure::new(format!("--set-aside {place}: lies inside of what is repaired")));
+        return Err(Failure::new(format!(
+            "--set-aside {place}: lies inside the data set that is repaired"
+        )));
     }
     Ok(aside)
 }
@@ -256,12 +266,12 @@ fn line(done: &Done) -> io::Result<()> {
         RepairKind::IndexSetAside => "index set aside",
         RepairKind::Unwrapped => "unwrapped",
         RepairKind::Joined => "joined",
-        RepairKind::Recoded => "stored as info says",
+        RepairKind::Recoded => "stored as info specifies",
         RepairKind::Moved => "moved",
         RepairKind::Reordered => "reordered",
         RepairKind::InfoCorrected => "corrected",
         RepairKind::LossAccepted => "loss accepted",
-        _ => "left as it is",
+        _ => "not repaired",
     };
     let message = done.message.replace(['\n', '\r'], " ");
     let lost = match (done.lost, done.chunk.is_some()) {

@@ -24,27 +24,27 @@ use crate::{said, units, volume};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Precomputed volumes")]
 pub struct ShardingArgs {
-    /// How chunks are packed, in the form that an `info` has; @FILE reads it from a file
+    /// Set the sharding as JSON, as in an `info`; @FILE reads it from a file
     #[arg(long, value_name = "JSON", conflicts_with_all = [
         "preshift_bits", "minishard_bits", "shard_bits", "hash", "data_encoding", "minishard_index_encoding",
     ])]
     sharding: Option<String>,
-    /// Low bits of a key that do not matter for its place
+    /// Set preshift_bits, the low bits of a key that do not select a shard or minishard
     #[arg(long, value_name = "N")]
     preshift_bits: Option<u32>,
-    /// The logarithm of the number of minishards in a shard
+    /// Set minishard_bits: a shard has 2^N minishards
     #[arg(long, value_name = "N")]
     minishard_bits: Option<u32>,
-    /// The logarithm of the number of shards
+    /// Set shard_bits: there are 2^N shards
     #[arg(long, value_name = "N")]
     shard_bits: Option<u32>,
-    /// How keys are scattered: identity or murmurhash3_x86_128
+    /// Set the hash of keys: identity or murmurhash3_x86_128
     #[arg(long, value_name = "NAME", value_parser = hash)]
     hash: Option<KeyHash>,
-    /// How values are compressed in their shards: raw or gzip
+    /// Compress values within shards: raw or gzip
     #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
     data_encoding: Option<Encoding>,
-    /// How the indexes of minishards are compressed: raw or gzip
+    /// Compress the minishard indexes: raw or gzip
     #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
     minishard_index_encoding: Option<Encoding>,
 }
@@ -75,8 +75,10 @@ impl ShardingArgs {
     /// Refuses options that only volumes have.
     pub fn only_of_volumes(&self) -> Result<(), Failure> {
         if self.is_something() {
-            return Err(Failure::new("options of precomputed volumes are given, but this is none")
-                .hint("Zarr arrays take --chunks-per-shard, --shard or --target-size"));
+            return Err(Failure::new(
+                "options for precomputed volumes do not apply to a Zarr array",
+            )
+            .hint("use --chunks-per-shard, --shard or --target-size for Zarr arrays"));
         }
         Ok(())
     }
@@ -89,20 +91,22 @@ impl ShardingArgs {
             || asked.codecs.is_some()
         {
             return Err(Failure::new(
-                "--index, --chunk and --codec are for Zarr arrays, and this is a precomputed volume",
+                "--index, --chunk and --codec do not apply to a precomputed volume",
             )
-            .hint("`shardine convert` makes other chunks"));
+            .hint("use `shardine convert` to change the chunks"));
         }
         if let Some(text) = &self.sharding {
             if asked.packing.is_some() {
-                return Err(Failure::new("--sharding says all; leave the other packing out"));
+                return Err(Failure::new(
+                    "--sharding cannot be combined with another packing option",
+                ));
             }
             return Ok(Some(parse_sharding(text)?).into());
         }
         let mut request = self.request(unsaid);
         if unsaid == Unsaid::Kept && asked.packing.is_none() && !request.changes_something() {
-            return Err(Failure::new("nothing is asked for").hint(
-                "say how: --sharding, --shard, --target-size, --data-encoding or the number of bits; \
+            return Err(Failure::new("no change requested").hint(
+                "use --sharding, --shard, --target-size, --data-encoding or the number of bits; \
                  `shardine plan` recommends a packing",
             ));
         }
@@ -120,8 +124,8 @@ impl ShardingArgs {
         machine: &Machine,
     ) -> Result<(), Failure> {
         if !self.is_something() {
-            return Err(Failure::new("nothing is asked for")
-                .hint("say how: --sharding, --data-encoding or the number of bits"));
+            return Err(Failure::new("no change requested")
+                .hint("use --sharding, --data-encoding or the number of bits"));
         }
         let sharding = match &self.sharding {
             Some(text) => parse_sharding(text)?,
@@ -154,7 +158,7 @@ pub fn run(
     name: &str,
 ) -> Result<(), Failure> {
     if job.overwrite {
-        return Err(Failure::new("--overwrite: a volume is not replaced by another")
+        return Err(Failure::new("--overwrite: a volume cannot be replaced by another")
             .hint("remove its folder first, or choose another name"));
     }
     let engine = machine.engine()?;
@@ -227,9 +231,9 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
         key => format!("{}, level {} ({key})", name.trim_end_matches('/'), scale.level),
     };
     let mut line = match scale.outcome {
-        RepackOutcome::Unchanged => format!("{name}: {packing} already"),
+        RepackOutcome::Unchanged => format!("{name}: unchanged, {packing}"),
         _ if dry_run => format!("{name}: would have {packing}"),
-        RepackOutcome::Resumed => format!("{name}: {packing}; an earlier run was resumed"),
+        RepackOutcome::Resumed => format!("{name}: {packing}; resumed an earlier run"),
         _ => format!("{name}: {packing}"),
     };
     if let Some(sizes) = &scale.measured {
@@ -241,7 +245,7 @@ fn describe(scale: &RepackedScale, name: &str, dry_run: bool) -> String {
 /// Why values are compressed with gzip, or not.
 pub fn measured(sizes: &ValueSizes) -> String {
     format!(
-        "data {} as {} took {}, and {} with gzip",
+        "data {}: {} took {} raw, and {} with gzip",
         sizes.encoding().name(),
         units::count(sizes.count, "chunk"),
         units::size(sizes.raw),

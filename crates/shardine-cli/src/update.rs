@@ -8,16 +8,16 @@ use crate::units;
 /// How shards that exist are changed.
 #[derive(Debug, Args)]
 pub struct Update {
-    /// How shards that exist are changed: auto, rewrite, in-place or append
+    /// Set how existing shards are updated: auto, rewrite, in-place or append
     ///
-    /// auto: in place where that costs less and the shard's index is at the start and has a checksum, else rewrite.
-    /// rewrite: a new shard is written beside the old one and takes its place; always possible.
-    /// in-place: new chunks go into gaps of the shard or to its end, then its index is switched.
-    /// append: the same, but gaps are left as they are.
+    /// auto: in place if that is cheaper and the shard's index is at the start with a checksum, else rewrite.
+    /// rewrite: write a new shard beside the old one, then replace the old one; always possible.
+    /// in-place: write new chunks into gaps of the shard or at its end, then switch its index.
+    /// append: like in-place, but never reuse gaps.
     #[arg(long, value_name = "STRATEGY", default_value = "auto", verbatim_doc_comment)]
     strategy: Strategy,
-    /// The share of a shard that may be gaps; one with more is squeezed when it is changed in
-    /// place. 25%, or 0.25
+    /// Allow this share of gaps in a shard, such as 25% or 0.25; a shard with more is compacted
+    /// when it is updated in place
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = units::parse_share)]
     max_gap: f64,
 }

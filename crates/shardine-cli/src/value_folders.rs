@@ -42,7 +42,7 @@ impl<'a> Description<'a> {
     }
 
     fn type_name(&self) -> &str {
-        self.folders.document().get("@type").and_then(Value::as_str).unwrap_or("of no stated type")
+        self.folders.document().get("@type").and_then(Value::as_str).unwrap_or("no type given")
     }
 
     /// For people.
@@ -55,7 +55,7 @@ impl<'a> Description<'a> {
             line(out, "annotations", kind.to_lowercase())?;
         }
         if let Some(ids) = self.folders.inline_ids() {
-            line(out, "segments", format!("{ids}, in the info itself"))?;
+            line(out, "segments", format!("{ids}, in info itself"))?;
         }
         for Seen { folder, stored } in &self.seen {
             if !folder.name.is_empty() {
@@ -63,7 +63,11 @@ impl<'a> Description<'a> {
                 line(out, "part", &folder.name)?;
             }
             let sharding = folder.sharding.as_ref().map(sharding_words);
-            line(out, "sharding", sharding.as_deref().unwrap_or("none: each value is an object"))?;
+            line(
+                out,
+                "sharding",
+                sharding.as_deref().unwrap_or("none: each value is its own object"),
+            )?;
             if let Some(stored) = stored {
                 line(out, "stored", stored_words(folder, stored))?;
             }

@@ -27,26 +27,26 @@ Examples:
   shardine verify s3://bucket/image.zarr --decode --part 3/16
   shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
 
-Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error that says why.";
+Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on standard error.";
 
-/// Check an array, a precomputed volume or a whole hierarchy for damage; nothing is changed
+/// Check arrays, groups and volumes for damage, and change nothing
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// Groups, arrays, volumes, or folders of sharded meshes or skeletons
+    /// Paths or URLs of arrays, groups, volumes, or folders of sharded meshes or skeletons
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
-    /// Also read and decode every chunk; without it only metadata and indexes are read
+    /// Also read and decode every chunk, not only metadata and indexes
     #[arg(long)]
     decode: bool,
-    /// Check a part of the objects only, so that several machines can share the work; part 1 also
-    /// does what is not done object by object
-    #[arg(long, value_name = "I/N")]
+    /// Check only part I of N of the objects, so that N processes can share the work; part 1 also
+    /// does the checks that are not per object
+    #[arg(long, value_name = "I/N", help_heading = "Job")]
     part: Option<Part>,
-    /// The most findings that are reported one by one; further ones are counted
+    /// Report at most N findings individually, and count the rest
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_findings: u64,
-    /// Report in JSON, with every finding; of several data sets one document after the other
+    /// Print the report as JSON, with every finding; one document per data set
     #[arg(long)]
     json: bool,
 }
@@ -291,7 +291,7 @@ impl Report for TextReport {
             }
         }
         for (kind, count) in summary.untold.kinds() {
-            writeln!(self.out, "and {count} more of {kind}, which are not told one by one")?;
+            writeln!(self.out, "and {count} more of {kind}, not listed individually")?;
         }
         if !self.objects.is_empty() || summary.untold.total() > 0 {
             writeln!(self.out)?;
@@ -346,7 +346,7 @@ impl Report for TextReport {
         if summary.unlisted {
             writeln!(
                 self.out,
-                "this store cannot list: what no consolidated metadata names and no grid has room for was not looked for"
+                "this store cannot list: only objects in consolidated metadata or in a chunk grid were checked"
             )?;
         }
         self.out.flush()

@@ -152,7 +152,7 @@ fn write_volume(
 ) -> io::Result<()> {
     let info = volume.info();
     line(out, "volume", url)?;
-    let kind = info.document().get("type").and_then(Value::as_str).unwrap_or("of no stated type");
+    let kind = info.document().get("type").and_then(Value::as_str).unwrap_or("no type given");
     line(out, "format", format!("Neuroglancer precomputed, {kind}"))?;
     line(out, "type", info.data_type().name())?;
     line(out, "axes", format!("x, y, z, channel ({})", units::count(info.channels(), "channel")))?;
@@ -179,12 +179,12 @@ fn write_scale(
     line(out, "resolution", format!("{} nm", numbers(&scale.resolution)))?;
     if scale.voxel_offset != [0; 3] {
         let offset = scale.voxel_offset.map(|voxel| voxel.to_string()).join(", ");
-        line(out, "offset", format!("{offset} (regions count from 0, with --offset from here)"))?;
+        line(out, "offset", format!("{offset} (regions start at 0, or here with --offset)"))?;
     }
     let chunk = with_channels(volume, scale.chunk_size());
     line(out, "chunk", format!("{}, {}", units::shape(&chunk), scale.encoding.name()))?;
     if let Err(error) = volume.array(level) {
-        let limits = "it can be copied and its chunks listed, but not its elements read";
+        let limits = "it can be copied and its chunks listed, but its elements cannot be read";
         line(out, "unsupported", format!("{error}; {limits}"))?;
     }
     if scale.chunk_sizes.len() > 1 {
@@ -193,7 +193,7 @@ fn write_scale(
     }
     match &scale.sharding {
         Some(sharding) => line(out, "sharding", sharding_words(sharding))?,
-        None => line(out, "sharding", "none: each chunk is an object")?,
+        None => line(out, "sharding", "none: each chunk is its own object")?,
     }
     if let Some(stored) = stored {
         let possible = units::count(cells(&shape, &chunk), "chunk");
@@ -204,7 +204,7 @@ fn write_scale(
             units::size(stored.bytes)
         );
         if stored.others > 0 {
-            text.push_str(&format!("; {} more that are no chunks of it", stored.others));
+            text.push_str(&format!("; {} others that are not its chunks", stored.others));
         }
         line(out, "stored", text)?;
     }
@@ -268,8 +268,9 @@ fn levels(out: &mut dyn Write, volume: &Volume, as_json: bool) -> Result<(), Fai
 
 fn objects(out: &mut dyn Write, volume: &Volume, level: usize, list: &List) -> Result<(), Failure> {
     if list.shards && volume.scale(level)?.sharding.is_none() {
-        return Err(Failure::new("the scale is not sharded")
-            .hint("with --chunks its stored chunks are listed"));
+        return Err(
+            Failure::new("the scale is not sharded").hint("use --chunks to list its stored chunks")
+        );
     }
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     volume.stored_chunks(level, |chunk| {

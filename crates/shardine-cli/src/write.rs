@@ -29,41 +29,41 @@ Examples:
   generate | shardine write image.zarr -
 
 A .npy file may be in C or Fortran order and of either byte order. Any other file holds the elements alone:
-little-endian, in C order; strings joined by NUL, bytes of variable length each behind its length, a
-little-endian u32. Regions are as in `shardine read --help`.
+little-endian, in C order; strings separated by NUL, variable-length bytes each preceded by their
+length as a little-endian u32. Regions are described in `shardine read --help`.
 
-Each shard changes at once or not at all: a run that is stopped leaves every shard either old or new. With
---strategy in-place or append, a shard that has its index at the end is without one for a moment; docs/append.md
-says what readers of another make see then.";
+Each shard is updated atomically: an interrupted run leaves every shard either old or new. With
+--strategy in-place or append, a shard that has its index at the end is briefly without one;
+docs/append.md describes what other readers see then.";
 
-/// Write a region of an array
+/// Write a file to an array, or to a region of it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Write {
-    /// The array
+    /// Path or URL of the array
     url: String,
-    /// The elements: .npy, or else raw bytes; - is raw bytes from standard input
+    /// File with the elements: .npy, otherwise raw bytes; - reads raw bytes from standard input
     file: PathBuf,
     #[command(flatten)]
     region: RegionArgs,
     #[command(flatten)]
     level: Level,
-    /// How hard gzip tries in the shards of a precomputed volume, from 0 to 9 [default: 6]
+    /// Set the gzip level for shards of a precomputed volume, from 0 to 9 [default: 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=9))]
     gzip_level: Option<u8>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
-    /// error
+    /// Convert numbers to the array's type. Fractions are truncated; a value that does not fit is
+    /// an error
     #[arg(long)]
     cast: bool,
-    /// The order of chunks in a shard: morton, c, or arrival (as they are ready)
+    /// Set the order of chunks in a shard: morton, c, or arrival (as they are ready)
     #[arg(long, value_name = "ORDER", default_value = "morton")]
     order: WriteOrder,
-    /// Store chunks that hold nothing but the fill value, too
+    /// Also store chunks that hold only the fill value
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]
     update: Update,
-    /// Tell in JSON what was done
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -123,7 +123,7 @@ pub fn summary(report: &WriteReport, seconds: f64) -> String {
     );
     if objects_removed > 0 {
         let removed = units::count(objects_removed, "object");
-        words += &format!("; {removed} removed that held nothing but fill value");
+        words += &format!("; {removed} removed that held only the fill value");
     }
     words
 }

@@ -30,7 +30,7 @@ Examples:
   shardine bench volume --level 1
   shardine bench image.zarr --json | jq '.workloads[] | [.name, .bytes_per_second]'
 
-What is measured:
+Workloads:
   whole    the array in one read, into fresh memory
   shards   stored shards (chunks, if it is not sharded) one by one, into one buffer
   chunks   up to 2000 random stored chunks one by one: with the index read for each, then
@@ -40,47 +40,48 @@ What is measured:
   write    shards one by one, made durable (with --write)
   update   up to 32 random chunks replaced one by one, each in its shard (with --write)
 
-An array of more than --limit is measured in part, with shards from all over it; one of more than a
-quarter of the free memory in several reads. Shards, chunks and regions are the same every time.
+An array larger than --limit is measured in part, with shards spread over it; one larger than a
+quarter of the free memory is read in several parts. Shards, chunks and regions are the same in
+every run.
 
-A workload has a first run and then --repeats more, of which the median is told. No run knows an
-index from the one before. The first run may find the system's caches cold, if nothing has
-touched the bytes before it, an earlier workload or another program. Nothing here empties those
-caches: the other runs tell of an array in memory, if it fits.
+Each workload has a first run and then --repeats more, whose median is reported. Indexes are not
+cached from one run to the next. The first run may find the system's caches cold, unless an earlier
+workload or another program has read the bytes before. The caches are never emptied: later runs
+measure an array in memory, if it fits.
 
-Seconds and CPU seconds (user and system, all threads) are those of the calls alone. Stored bytes
-and calls are what the store was asked for. Peak memory is that of the whole process during a run,
-the elements included.
+Seconds and CPU seconds (user and system, all threads) cover only the calls. Stored bytes and calls
+are counted at the store. Peak memory is that of the whole process during a run, including the
+elements.
 
-Of a volume whose shards hold chunks from all over it, each chunk is taken by itself.
+If the shards of a volume hold chunks from all over it, each chunk is measured on its own.
 
-The array is only read. With --write some of its shards are copied to a temporary folder beside it
+The array is only read. With --write, some of its shards are copied to a temporary folder beside it
 or in --scratch, and written there; the folder is removed at the end.";
 
-/// Measure how fast an array, or a level of a precomputed volume, is here
+/// Measure how fast an array, or a level of a volume, can be read and written
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
-    /// The array or volume
+    /// Path or URL of the array or volume
     url: String,
     #[command(flatten)]
     level: Level,
-    /// Measure only these
+    /// Measure only these workloads
     #[arg(long, value_name = "WORKLOADS", value_enum, value_delimiter = ',')]
     only: Vec<What>,
-    /// Elements that one run may decode: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
+    /// Limit what one run decodes: bytes, or a number with KiB, MiB, GiB, kB, MB or GB
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = units::parse_size)]
     limit: u64,
-    /// Runs of each workload after the first
+    /// Run each workload N times after the first run
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeats: u64,
-    /// Measure writing too, on a copy of some shards
+    /// Also measure writing, on a copy of some shards
     #[arg(long)]
     write: bool,
-    /// The folder to make the copy in [default: the one that the array is in]
+    /// Make the copy in this folder [default: the folder that holds the array]
     #[arg(long, value_name = "DIR", requires = "write")]
     scratch: Option<PathBuf>,
-    /// Tell it in JSON
+    /// Print the figures as JSON
     #[arg(long)]
     json: bool,
 }
@@ -106,7 +107,7 @@ impl Bench {
 pub fn run(args: &Bench, machine: &Machine) -> Result<(), Failure> {
     let writes = args.wants(What::Write) || args.wants(What::Update);
     if writes && !args.write {
-        return Err(Failure::new("--only: to measure writing needs --write")
+        return Err(Failure::new("--only: measuring writes needs --write")
             .hint("it writes to a copy of some shards, never to the array"));
     }
     let engine = machine.engine()?;

@@ -133,7 +133,7 @@ impl Report<'_> {
         let (packing, objects) = match array.shard_shape() {
             Some(shard) => (format!("chunks {chunk} in shards {}", units::shape(shard)), "shard"),
             None if self.subject.is_scattered() => {
-                (format!("chunks {chunk} in shards that are no boxes"), "chunk")
+                (format!("chunks {chunk} in shards that are not boxes"), "chunk")
             }
             None => (format!("chunks {chunk}, not sharded"), "chunk"),
         };
@@ -141,7 +141,7 @@ impl Report<'_> {
         writeln!(out, "{packing}; {} of {possible} stored", self.subject.cells.len())?;
         writeln!(
             out,
-            "{}, {} of memory; {} after a first one, each with at most {} of elements",
+            "{}, {} of memory; {} after the first, each with at most {} of elements",
             units::count(self.threads as u64, "thread"),
             units::size(self.memory),
             units::count(self.repeats, "run"),

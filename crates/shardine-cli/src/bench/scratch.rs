@@ -46,15 +46,15 @@ impl Scratch {
     ) -> Result<Self, Failure> {
         if subject.cells.is_empty() {
             return Err(Failure::new(format!(
-                "--write: nothing is stored in {location}, and to write fill values measures nothing"
+                "--write: nothing is stored in {location}, so there is nothing to write"
             )));
         }
         if !(subject.set.is::<ArrayNode>() || subject.set.is::<Volume>()) {
             let format = subject.set.format();
             return Err(Failure::new(format!(
-                "--write: {location} is {format}, which is only read"
+                "--write: {location} is {format}, which is read-only here"
             ))
-            .hint("without --write all that reads is measured"));
+            .hint("omit --write to measure reads only"));
         }
         subject.check_object_fits()?;
         let parent = parent(location, folder)?;
@@ -64,8 +64,8 @@ impl Scratch {
             .suffix(".tmp")
             .tempdir_in(&parent);
         let made = made.map_err(|error| {
-            Failure::new(format!("{}: cannot hold a copy to write to: {error}", parent.display()))
-                .hint("--scratch DIR names another folder")
+            Failure::new(format!("{}: cannot create a copy to write to: {error}", parent.display()))
+                .hint("use --scratch DIR to choose another folder")
         })?;
         interrupt::will_remove(made.path());
         Ok(Self { folder: made, cells: subject.some_cells(SHARDS) })
@@ -199,7 +199,7 @@ fn parent(location: &Location, folder: Option<&Path>) -> Result<PathBuf, Failure
     let Some(folder) = folder else {
         return array.as_deref().and_then(Path::parent).map(Path::to_owned).ok_or_else(|| {
             Failure::new(format!("--write: there is no folder beside {location} for a copy"))
-                .hint("--scratch DIR names one")
+                .hint("use --scratch DIR to choose one")
         });
     };
     let folder = fs::canonicalize(folder).map_err(|error| Failure::file(folder, &error))?;

@@ -336,11 +336,11 @@ impl Subject {
             return Ok(());
         }
         Err(Failure::new(format!(
-            "--write: a shard of {} has {} of elements, more than a quarter of the memory that is free",
+            "--write: a shard of {} has {} of elements, more than a quarter of the free memory",
             units::shape(self.object_shape()),
             units::size(self.object_bytes())
         ))
-        .hint("without --write all that reads is measured"))
+        .hint("omit --write to measure reads only"))
     }
 }
 

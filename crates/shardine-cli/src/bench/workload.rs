@@ -105,7 +105,7 @@ impl Runner<'_> {
             what = format!("{count}, one by one");
         }
         if self.subject.cells.is_empty() {
-            what.push_str("; none is stored");
+            what.push_str("; none are stored");
         }
         let title = Title { name: "shards", what: self.partly(&picked, what) };
         self.read(title, &picked, &self.machine.engine()?, Memory::Reused, Indexes::Unknown)
@@ -219,8 +219,8 @@ impl Runner<'_> {
         let most = picked.pieces.iter().map(Piece::elements).max().unwrap_or(0);
         let bytes = most.saturating_mul(size as u64);
         let lacks = || {
-            Failure::new(format!("there is no memory for {} of elements", units::size(bytes)))
-                .hint("--limit makes it less")
+            Failure::new(format!("not enough memory for {} of elements", units::size(bytes)))
+                .hint("use a smaller --limit")
         };
         let len = usize::try_from(bytes).map_err(|_| lacks())?;
         // Checked first, since a failed allocation ends the program.

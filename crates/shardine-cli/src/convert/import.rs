@@ -65,7 +65,7 @@ fn tell(args: &Convert, report: &ImportReport, seconds: f64) -> Result<(), Failu
     };
     let (shape, name) = (units::shape(&report.shape), report.data_type.name());
     let kept = match report.resumed {
-        true => format!(", {} were there", units::count(report.objects_kept, "object")),
+        true => format!(", {} already there", units::count(report.objects_kept, "object")),
         false => String::new(),
     };
     let written = units::size(report.written.bytes_written);

@@ -28,58 +28,58 @@ Examples:
   shardine convert gs://bucket/volume image.zarr
   shardine convert image.zarr volume --to precomputed --resolution 8,8,40
 
-From one data set to another, Zarr v2 or v3, all groups and arrays come along, and encoded chunks are moved as they are
-unless --chunk or --codec asks for others; docs/repack.md says more.
+Between Zarr data sets, v2 or v3, all groups and arrays are converted, and encoded chunks are moved
+unchanged unless --chunk or --codec is given; see docs/repack.md.
 
-A precomputed volume becomes a group with one array for each scale, and an array or a group whose arrays are levels becomes
-a volume; docs/precomputed.md says which chunks are moved.
+A precomputed volume becomes a group with one array per scale. An array, or a group whose arrays are
+levels, becomes a volume. docs/precomputed.md describes which chunks are moved.
 
-A .npy file says its shape and type; it may be in C or Fortran order and of either byte order. Any other file holds the
-elements alone, little-endian and in C order, and needs --shape and --dtype. Elements are read piece by piece, so a file
-may be larger than memory; standard input is kept in a temporary file. The way back makes what `shardine read -o` makes.
+A .npy file carries its shape and type; it may be in C or Fortran order and of either byte order.
+Any other file holds the elements alone, little-endian and in C order, and needs --shape and
+--dtype. Elements are read piece by piece, so a file may be larger than memory; standard input is
+buffered in a temporary file. Converting an array to a file does the same as `shardine read -o`.
 
-Run the same command again to resume one that was stopped: shards that are there are kept. Meanwhile
-.shardine-convert.json beside the array's zarr.json says what is under way.";
+Run the same command again to resume an interrupted conversion: finished shards are kept. Until it
+is finished, .shardine-convert.json beside the array's zarr.json records it.";
 
-/// Make a data set in another format or packing, an array of a file, or a file of an array
+/// Convert a data set to another format or packing, or to or from a file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
-    /// A Zarr v2 or v3 array or group, a precomputed volume, a webknossos-wrap data set, a .npy
-    /// file, or a file of raw bytes (.raw, .bin, or any with --shape and --dtype; - is standard
-    /// input)
+    /// Zarr v2 or v3 array or group, precomputed volume, webknossos-wrap data set, .npy file, or
+    /// file of raw bytes (.raw, .bin, or any with --shape and --dtype; - reads standard input)
     #[arg(value_name = "SRC")]
     source: String,
-    /// The data set that is to be made, or a file: .npy, or raw bytes in .raw, .bin or - (standard
-    /// output)
+    /// Data set to create, or a file: .npy, or raw bytes in .raw, .bin or - (standard output)
     #[arg(value_name = "DST")]
     target: String,
-    /// The length of each axis of raw bytes, such as 512,1024,512
+    /// Set the length of each axis of raw bytes, such as 512,1024,512
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     shape: Option<Shape>,
-    /// The type of the elements; of a .npy file that is its own, or what --cast converts to
+    /// Set the data type of raw bytes, or the type that --cast converts to
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
-    /// Convert numbers of another type. Fractions are cut off; a value that does not fit is an
-    /// error
+    /// Convert numbers to the type of --dtype. Fractions are truncated; a value that does not fit
+    /// is an error
     #[arg(long, requires = "dtype")]
     cast: bool,
     #[command(flatten)]
     places: Places,
     #[command(flatten)]
     layout: Layout,
-    /// Chunks in a shard along each axis: one number for all of them, or one for each; 1 or none
-    /// stores chunks by themselves
+    /// Set the chunks per shard along each axis: one number for all axes, or one per axis; 1 or
+    /// `none` disables sharding
     #[arg(long, value_name = "N|N,N,..|none", value_parser = per_shard_argument, conflicts_with = "shard")]
     chunks_per_shard: Option<PerShard>,
-    /// Shards near this size, as some chunks of the input take when they are encoded
+    /// Aim for shards of about this size, such as 64MiB, by the measured size of some encoded
+    /// chunks
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size,
           conflicts_with_all = ["shard", "chunks_per_shard"])]
     target_size: Option<u64>,
-    /// The format of the result
+    /// Convert to this format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    /// Between Zarr and precomputed volumes: store chunks of zeros too, which some readers of
+    /// Between Zarr and precomputed volumes: also store chunks of zeros, which some readers of
     /// volumes expect
     #[arg(long)]
     store_empty: bool,
@@ -123,19 +123,21 @@ fn is_file(name: &str) -> bool {
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     if let Some(ForeignFile { format, advice, .. }) = foreign_file(&args.target) {
-        let message = format!("{}: {format} files are not written", args.target);
+        let message = format!("{}: {format} files cannot be written", args.target);
         return Err(Failure::new(message).hint(advice));
     }
     let files = is_file(&args.source) || is_file(&args.target);
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
-        return Err(Failure::new(format!("{name}: only from one data set to another")));
+        return Err(Failure::new(format!("{name}: only applies from one data set to another")));
     }
     if files && args.to == Format::Precomputed {
-        return Err(Failure::new("--to precomputed: only from one data set to another")
-            .hint("`shardine create --to precomputed` makes a volume, `shardine write` fills it"));
+        return Err(Failure::new("--to precomputed: only applies from one data set to another")
+            .hint("use `shardine create --to precomputed` to create a volume, and `shardine write` to fill it"));
     }
     if let Some(name) = args.of_volumes().filter(|_| files) {
-        return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));
+        return Err(Failure::new(format!(
+            "{name}: only applies between Zarr and precomputed volumes"
+        )));
     }
     let described = args.shape.is_some() && args.dtype.is_some();
     let from_file = is_file(&args.source) || (described && !args.source.contains("://"));
@@ -149,8 +151,10 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         }
         (true, true) => {
             let (source, target) = (&args.source, &args.target);
-            Err(Failure::new(format!("{source} and {target} are both files; one must be an array"))
-                .hint("name the array without .npy, .raw or .bin at its end"))
+            Err(Failure::new(format!(
+                "{source} and {target} are both files, but one must be an array"
+            ))
+            .hint("give the array a name that does not end in .npy, .raw or .bin"))
         }
         (false, false) => pack(args, machine),
     }
@@ -165,7 +169,7 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     ];
     let of_files = of_files.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
     if let Some(name) = of_files.or(args.layout.of_new_arrays()) {
-        let message = format!("{name}: {} is a data set, which says so itself", args.source);
+        let message = format!("{name}: only applies to files, but {} is a data set", args.source);
         return Err(Failure::new(message));
     }
     let source = args.places.source(machine, &args.source)?;
@@ -181,15 +185,17 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         Format::Zarr3 if !is_zarr => return volume::to_zarr(args, &source, machine),
         Format::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
         Format::Precomputed => {
-            return Err(Failure::new(format!("{} is a precomputed volume already", args.source))
+            return Err(Failure::new(format!("{} is already a precomputed volume", args.source))
                 .hint(
-                    "`shardine reshard SRC -o DST` repacks its chunks, `shardine copy` copies it",
+                    "use `shardine reshard SRC -o DST` to repack its chunks, or `shardine copy` to copy it",
                 ));
         }
         Format::Zarr3 => {}
     }
     if let Some(name) = args.of_volumes() {
-        return Err(Failure::new(format!("{name}: only between Zarr and precomputed volumes")));
+        return Err(Failure::new(format!(
+            "{name}: only applies between Zarr and precomputed volumes"
+        )));
     }
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
     let target = args.places.target(machine, &args.target)?;

@@ -29,7 +29,7 @@ enum Form {
 /// From a volume to a group of arrays.
 pub fn to_zarr(args: &Convert, source: &Location, machine: &Machine) -> Result<(), Failure> {
     if let Some(name) = args.volume.given() {
-        return Err(Failure::new(format!("{name}: only with --to precomputed")));
+        return Err(Failure::new(format!("{name}: only applies with --to precomputed")));
     }
     let asked = args.layout.asked(args.packing());
     let options = asked.options(Packing::Keep)?;
@@ -48,8 +48,8 @@ pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result
         ("--codecs", asked.codecs.is_some()),
     ];
     if let Some((name, _)) = of_zarr.into_iter().find(|(_, given)| *given) {
-        return Err(Failure::new(format!("{name}: a volume has no such thing"))
-            .hint("--encoding and --data-encoding say how its chunks are encoded"));
+        return Err(Failure::new(format!("{name}: does not apply to precomputed volumes"))
+            .hint("use --encoding and --data-encoding to set how its chunks are encoded"));
     }
     let chunk = asked.chunk.map(<[u64]>::to_vec);
     let given = &args.volume;
@@ -61,7 +61,7 @@ pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result
     form.encoding = given.chunk_encoding()?;
     form.packing = match (&given.sharding, asked.packing) {
         (Some(_), Some(_)) => {
-            return Err(Failure::new("--sharding says all; leave the other packing out"));
+            return Err(Failure::new("--sharding cannot be combined with another packing option"));
         }
         (Some(text), None) => Some(VolumePacking::Sharding(parse_sharding(text)?)),
         (None, Some(packing)) => Some(VolumePacking::try_from(&packing).map_err(Failure::new)?),
@@ -150,9 +150,9 @@ fn tell_all(
     if let Form::Volume(_) = form {
         match (&summary.info_not_kept, summary.info_kept) {
             (Some(reason), _) => {
-                writeln!(out, "info: new; the one that the group keeps is not used, {reason}")?;
+                writeln!(out, "info: new; the one stored in the group was not used: {reason}")?;
             }
-            (None, true) => writeln!(out, "info: the one that the group keeps, unchanged")?,
+            (None, true) => writeln!(out, "info: taken unchanged from the group")?,
             (None, false) => {}
         }
     }
@@ -185,25 +185,25 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
     let name = format!("{}/{}", name.trim_end_matches('/'), level.target);
     let mut line = match dry_run {
         true => {
-            let how = if level.moves { "moved where they are whole" } else { "re-encoded" };
+            let how = if level.moves { "moved where they are complete" } else { "re-encoded" };
             format!("{name}: would have {packing}; its chunks would be {how}")
         }
         false => format!("{name}: {packing}"),
     };
     if level.axes_assumed {
-        line += &format!("; nothing names the axes, taken for {}", level.axes.join(", "));
+        line += &format!("; the axes have no names, assumed to be {}", level.axes.join(", "));
     }
     if let Some(sizes) = &level.measured {
         line += &format!("; {}", sharding::measured(sizes));
     }
     if level.outcome == RepackOutcome::Resumed {
-        line += "; an earlier run was gone on with";
+        line += "; resumed an earlier run";
     }
     if !dry_run {
         line += match level.check {
-            RepackCheck::None => "; nothing was checked",
-            RepackCheck::Elements => "; all elements were compared",
-            _ if level.moves => "; all bytes that were moved were compared",
+            RepackCheck::None => "; not checked",
+            RepackCheck::Elements => "; all elements compared",
+            _ if level.moves => "; all moved bytes compared",
             _ => "",
         };
     }

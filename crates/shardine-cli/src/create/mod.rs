@@ -32,38 +32,37 @@ Examples:
   shardine create c.zarr --shape 1000,1000 --dtype float32 --fill NaN --shard none --codec gzip:5
   shardine create d.zarr --metadata zarr.json
 
-Without --chunk, chunks have about 64^3 elements; without --shard, shards have about 64 MiB before compression,
-and at most 32,768 chunks.";
+Without --chunk, chunks have about 64^3 elements. Without --shard, shards have about 64 MiB before
+compression, and at most 32,768 chunks.";
 
-/// Make a new array
+/// Create an array or a precomputed volume
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Create {
-    /// Where: the path of a folder
+    /// Path or URL of the new array
     url: String,
-    /// The length of each axis, such as 512,1024,512; "" for an array without axes
+    /// Set the length of each axis, such as 512,1024,512; "" for an array without axes
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument, required_unless_present = "metadata")]
     shape: Option<Shape>,
-    /// The type of the elements, such as uint16, float32, string or numpy.datetime64[ns]
+    /// Set the data type, such as uint16, float32, string or numpy.datetime64[ns]
     #[arg(long, value_name = "TYPE", required_unless_present = "metadata")]
     dtype: Option<String>,
     #[command(flatten)]
     layout: Layout,
-    /// The format: zarr3, or precomputed for a volume with the axes x, y, z and, if there are
-    /// several, channel
+    /// Create this format: zarr3, or precomputed for a volume with the axes x, y, z and, if there
+    /// are several, channel
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    /// Take the whole description from a zarr.json, or from the `info` of a volume, and keep it as
-    /// it stands
+    /// Take the whole description from a zarr.json, or from the `info` of a volume, unchanged
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "shape", "dtype", "chunk", "shard", "codec", "codecs", "index_codecs", "index", "fill",
         "dims", "attributes", "key_encoding", "separator",
     ])]
     metadata: Option<PathBuf>,
-    /// Remove the array that is there
+    /// Replace an existing array
     #[arg(long)]
     overwrite: bool,
-    /// Describe the new array in JSON
+    /// Print the description of the new array as JSON
     #[arg(long)]
     json: bool,
     // Last, as what follows would be listed under its heading.
@@ -74,41 +73,42 @@ pub struct Create {
 /// How a new array is to be stored: what `create` and `convert` share.
 #[derive(Debug, Clone, Args)]
 pub struct Layout {
-    /// The shape of chunks, in elements
+    /// Set the shape of chunks, in elements
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
-    /// The shape of shards, in elements: a multiple of the chunk; `none` stores each chunk by
-    /// itself
+    /// Set the shape of shards, in elements, a multiple of the chunk shape; `none` disables
+    /// sharding
     #[arg(long, value_name = "N,N,..|none", value_parser = shard_argument)]
     shard: Option<ShardArgument>,
-    /// A codec of the chunks: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4, crc32c,
-    /// transpose:2,1,0 or none; more than one in the order of encoding [default: zstd:3]
+    /// Encode chunks with this codec: zstd:LEVEL, gzip:LEVEL, blosc:CNAME:LEVEL:SHUFFLE, lz4,
+    /// crc32c, transpose:2,1,0 or none; can be repeated, in the order of encoding [default: zstd:3]
     #[arg(long, value_name = "CODEC", conflicts_with = "codecs")]
     codec: Vec<String>,
-    /// The codecs of the chunks as a list in the metadata's own form
+    /// Encode chunks with these codecs, a JSON list as in the metadata
     #[arg(long, value_name = "JSON")]
     codecs: Option<String>,
-    /// The codecs of the shards' indexes as a list in the metadata's own form [default: bytes,
-    /// crc32c]
+    /// Encode the indexes of shards with these codecs, a JSON list as in the metadata [default:
+    /// bytes, crc32c]
     #[arg(long, value_name = "JSON")]
     index_codecs: Option<String>,
-    /// Where in a shard its index is; `start` suits arrays that will be updated [default: end]
+    /// Store the index of a shard at its start or end; `start` suits arrays that will be updated
+    /// [default: end]
     #[arg(long, value_enum)]
     index: Option<IndexPlace>,
-    /// What elements are that were never written: a number, NaN, a string, or a JSON value
-    /// [default: zero]
+    /// Set the value of elements that were never written: a number, NaN, a string or JSON [default:
+    /// zero]
     #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
     fill: Option<String>,
-    /// Names of the axes, such as z,y,x
+    /// Name the axes, such as z,y,x
     #[arg(long, value_name = "NAME,..")]
     dims: Option<String>,
-    /// Attributes of the array: a JSON object
+    /// Set the attributes, a JSON object
     #[arg(long, value_name = "JSON")]
     attributes: Option<String>,
-    /// How the names of stored objects are made [default: default]
+    /// Set how the keys of stored objects are formed [default: default]
     #[arg(long, value_enum)]
     key_encoding: Option<KeyEncoding>,
-    /// What stands between the numbers in these names [default: / , with --key-encoding v2 .]
+    /// Set the separator of the numbers in these keys [default: / , with --key-encoding v2 .]
     #[arg(long, value_name = "/|.", value_parser = separator)]
     separator: Option<Separator>,
 }
@@ -155,7 +155,7 @@ impl Layout {
         layout.dimension_names = self.dims.as_deref().map(dimension_names);
         if let Some(json) = &self.attributes {
             let Value::Object(members) = parse_json("--attributes", json)? else {
-                return Err(Failure::new("--attributes: is not a JSON object"));
+                return Err(Failure::new("--attributes: not a JSON object"));
             };
             layout.attributes = members;
         }
@@ -238,13 +238,13 @@ fn separator(text: &str) -> Result<Separator, String> {
     match text {
         "/" => Ok(Separator::Slash),
         "." => Ok(Separator::Dot),
-        _ => Err("it is / or .".to_owned()),
+        _ => Err("must be / or .".to_owned()),
     }
 }
 
 pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
     if machine.zarr_format == Some(ZarrFormat::V2) {
-        return Err(Failure::new("--zarr-format 2: new arrays are of Zarr version 3"));
+        return Err(Failure::new("--zarr-format 2: new arrays are always Zarr version 3"));
     }
     let location = machine.location(&args.url)?;
     // A killed job may have left the data set there without its name, and nothing else must take
@@ -264,7 +264,7 @@ pub fn run(args: &Create, machine: &Machine) -> Result<(), Failure> {
         shardine::Error::Layout { source, .. } if args.metadata.is_none() => {
             let option = if args.layout.codecs.is_some() { "--codecs" } else { "--codec" };
             Failure::new(format!("{option}: {source}"))
-                .hint("`shardine create --help` lists what it takes")
+                .hint("`shardine create --help` lists the supported codecs")
         }
         error => error.into(),
     })?;
@@ -305,7 +305,7 @@ fn from_file(path: &Path) -> Result<ArrayMetadata, Failure> {
 
 fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
     let (Some(Shape(shape)), Some(dtype)) = (&args.shape, &args.dtype) else {
-        return Err(Failure::new("--shape and --dtype are needed"));
+        return Err(Failure::new("--shape and --dtype are required"));
     };
     let data_type = failure::data_type(dtype)?;
     let layout = args.layout.layout(None)?;
@@ -314,7 +314,7 @@ fn from_arguments(args: &Create) -> Result<ArrayMetadata, Failure> {
 
 pub fn parse_json(option: &str, text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text)
-        .map_err(|error| Failure::new(format!("{option}: is not JSON: {error}")))
+        .map_err(|error| Failure::new(format!("{option}: not valid JSON: {error}")))
 }
 
 /// An empty name is an axis without one.

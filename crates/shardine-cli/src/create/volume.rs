@@ -21,23 +21,22 @@ use crate::{said, units, volume};
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Precomputed volumes")]
 pub struct VolumeArgs {
-    /// How chunks are encoded: raw, compressed_segmentation, jpeg or png [default: raw]
+    /// Encode chunks as raw, compressed_segmentation, jpeg or png [default: raw]
     #[arg(long, value_name = "NAME")]
     pub encoding: Option<String>,
-    /// Nanometres from one voxel to the next along x, y and z [default: 1,1,1]
+    /// Set the size of a voxel along x, y and z, in nanometres [default: 1,1,1]
     #[arg(long, value_name = "X,Y,Z", value_parser = triple::<f64>)]
     pub resolution: Option<Triple<f64>>,
-    /// Where the first voxel is [default: 0,0,0]
+    /// Set the coordinates of the first voxel [default: 0,0,0]
     #[arg(long, value_name = "X,Y,Z", value_parser = triple::<i64>, allow_hyphen_values = true)]
     pub voxel_offset: Option<Triple<i64>>,
-    /// `image` or `segmentation` [default: by the type and encoding]
+    /// Set the type of the volume: image or segmentation [default: by data type and encoding]
     #[arg(long = "type", value_name = "KIND", value_parser = ["image", "segmentation"])]
     pub kind: Option<String>,
-    /// How chunks are packed, in the form that an `info` has; @FILE reads it from a file
+    /// Set the sharding as JSON, as in an `info`; @FILE reads it from a file
     #[arg(long, value_name = "JSON", conflicts_with = "shard")]
     pub sharding: Option<String>,
-    /// How chunks are compressed in their shards [default: gzip for raw and
-    /// compressed_segmentation, else raw]
+    /// Compress chunks within shards [default: gzip for raw and compressed_segmentation, else raw]
     #[arg(long, value_name = "raw|gzip", value_parser = encoding)]
     pub data_encoding: Option<Encoding>,
 }
@@ -60,7 +59,7 @@ impl VolumeArgs {
     pub fn chunk_encoding(&self) -> Result<Option<ChunkEncoding>, Failure> {
         match self.encoding.as_deref().map(ChunkEncoding::from_name) {
             Some(ChunkEncoding::Other { name }) => {
-                Err(Failure::new(format!("--encoding {name}: is not known")))
+                Err(Failure::new(format!("--encoding {name}: unknown encoding")))
             }
             encoding => Ok(encoding),
         }
@@ -95,7 +94,7 @@ pub fn parse_sharding(text: &str) -> Result<Sharding, Failure> {
         None => text.to_owned(),
     };
     let document: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("--sharding: is not JSON: {error}")))?;
+        .map_err(|error| Failure::new(format!("--sharding: not valid JSON: {error}")))?;
     Sharding::from_json(&document).map_err(Failure::new)
 }
 
@@ -119,7 +118,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
         return Ok(None);
     }
     let (Some(Shape(shape)), Some(dtype)) = (&args.shape, &args.dtype) else {
-        return Err(Failure::new("--shape and --dtype are needed"));
+        return Err(Failure::new("--shape and --dtype are required"));
     };
     let (size, channels) = match shape[..] {
         [x, y, z] => ([x, y, z], 1),
@@ -159,7 +158,7 @@ pub fn wanted(args: &Create) -> Result<Option<VolumeInfo>, Failure> {
     layout.resolution = given.resolution.map(|Triple(values)| values);
     layout.voxel_offset = given.voxel_offset.map(|Triple(values)| values);
     let info = layout.info(size, channels, &data_type).map_err(|error| match error {
-        VolumeLayoutError::EmptyChunk { .. } => Failure::new("--chunk: lengths are above 0"),
+        VolumeLayoutError::EmptyChunk { .. } => Failure::new("--chunk: lengths must be above 0"),
         error => Failure::new(error),
     });
     info.map(Some)
@@ -173,7 +172,7 @@ pub fn create(
 ) -> Result<(), Failure> {
     if args.overwrite {
         return Err(Failure::new(
-            "--overwrite: a volume is not replaced, as its scales may be shared",
+            "--overwrite: volumes cannot be replaced, because their scales may be shared",
         )
         .hint("remove its folder first, or choose another name"));
     }

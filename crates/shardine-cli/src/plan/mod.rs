@@ -30,70 +30,71 @@ Examples:
   shardine plan --shape 2048,4096,4096 --dtype uint16 --ratio 2.5 --remote
   shardine plan --to precomputed --shape 100000,80000,7000 --dtype uint8 --chunk 128,128,16
 
-Of a data set it reads the metadata, the indexes of up to 32 shards or the lengths of up to 128 chunks of each array, and
-never a chunk. The objects of an array are counted, unless there are a great many and none seems to be missing.
-Nothing is changed: the last lines are the commands that would do it.
+For a data set, it reads the metadata and, for each array, the indexes of up to 32 shards or the
+lengths of up to 128 chunks, but no chunks. The objects of an array are counted, unless there are
+very many and none seems to be missing. Nothing is changed: the last lines are the commands to run.
 
-The rules, by the names that they are told under: no shards on a local disk below a million chunks (few-local-chunks), for
-many writers at once (parallel-writers), or where a chunk is as large as a shard should be (large-chunks); 8 chunks per
-axis to be served (eight-per-axis) if that is 10 to 100 MB; else what comes near 64 MiB, to be updated 16 MiB, to be kept
-96 MB (target-size), as chunks were measured. docs/plan.md has them all. Of precomputed volumes it recommends the bits of
-keys, with a sentence for each.";
+Rules, by the names used in the output: no shards on a local disk below a million chunks
+(few-local-chunks), for many parallel writers (parallel-writers), or where a chunk is as large as a
+shard should be (large-chunks); 8 chunks per axis for serving (eight-per-axis) if that is 10 to 100
+MB; otherwise about 64 MiB, or 16 MiB for updates and 96 MB for archives (target-size), by measured
+chunk sizes. docs/plan.md describes all of them. For precomputed volumes it recommends the bits of
+keys, each with a reason.";
 
-/// Recommend chunks and shards for an array, a data set or a shape
+/// Recommend chunks and shards for a data set or a shape
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plan {
-    /// The array, a group of arrays, or a precomputed volume
+    /// Path or URL of the array, group of arrays or precomputed volume
     #[arg(required_unless_present = "shape", conflicts_with = "shape")]
     url: Option<String>,
-    /// The length of each axis of an array that is to be made, such as 2048,4096,4096
+    /// Plan a new array with these lengths of its axes, such as 2048,4096,4096
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument, requires = "dtype")]
     shape: Option<Shape>,
-    /// The type of its elements
+    /// Set the data type of the new array
     #[arg(long, value_name = "TYPE", requires = "shape")]
     dtype: Option<String>,
-    /// The format of an array that is to be made: zarr3, or precomputed for a volume
+    /// Set the format of the new array: zarr3, or precomputed for a volume
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
     to: Format,
-    /// Chunks of this shape, in elements, whatever is there [default: what suits]
+    /// Use chunks of this shape, in elements [default: recommended]
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument)]
     chunk: Option<Shape>,
-    /// How many times smaller chunks get by compression, where it is not measured
+    /// Assume this compression ratio where it is not measured
     #[arg(long, value_name = "X", value_parser = ratio)]
     ratio: Option<f64>,
-    /// What the array is for
+    /// Set what the array is for
     #[arg(long = "for", value_enum, value_name = "USE")]
     purpose: Option<Use>,
-    /// It will live in an object store, wherever it is now
+    /// Assume that the array will be in an object store, wherever it is now
     #[arg(long)]
     remote: bool,
-    /// How many programs write to it at once
+    /// Set how many programs write to the array in parallel
     #[arg(long, value_name = "N", default_value_t = 1)]
     writers: u64,
-    /// The size that shards should come near [default: by use]
+    /// Aim for shards of about this size [default: by use]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     target_size: Option<u64>,
-    /// A screen, in elements: columns and rows
+    /// Set the size of a screen, in elements: columns and rows
     #[arg(long, value_name = "WxH", default_value = "1920x1080", value_parser = screen)]
     screen: Screen,
-    /// Elements along each axis of a view in three dimensions
+    /// Set the length of each axis of a three-dimensional view, in elements
     #[arg(long, value_name = "N", default_value_t = 512)]
     view: u64,
-    /// Tell it in JSON
+    /// Print the recommendation as JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Use {
-    /// Looked at by many, a part at a time
+    /// Read by many, a part at a time
     Serve,
-    /// Changed in small parts, again and again
+    /// Updated often, in small parts
     Update,
-    /// Written by several programs at once: see --writers
+    /// Written by several programs in parallel: see --writers
     Write,
-    /// Kept, and seldom read
+    /// Archived, and rarely read
     Archive,
 }
 
@@ -140,7 +141,7 @@ pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
     let advice = match (found, &args.shape, &args.dtype) {
         (Some((url, found)), ..) => of_data_set(args, machine, url, found)?,
         (None, Some(Shape(shape)), Some(dtype)) => vec![of_shape(args, machine, shape, dtype)?],
-        _ => return Err(Failure::new("a URL, or --shape and --dtype, is needed")),
+        _ => return Err(Failure::new("a URL, or --shape and --dtype, is required")),
     };
     let mut out = BufWriter::new(io::stdout().lock());
     if args.json {
@@ -237,7 +238,7 @@ fn of_data_set(
         }
     }
     if advice.is_empty() {
-        return Err(Failure::new(format!("{url}: there is no array in this group")));
+        return Err(Failure::new(format!("{url}: no arrays in this group")));
     }
     Ok(advice)
 }
@@ -258,7 +259,7 @@ fn of_group(
                 of_group(args, machine, &url, &group, depth + 1, advice)?;
             }
             Ok(Node::Group(_)) => {}
-            Err(error) => eprintln!("note: {url} is left out: {error}"),
+            Err(error) => eprintln!("note: skipped {url}: {error}"),
         }
     }
     Ok(())

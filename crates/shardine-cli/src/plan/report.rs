@@ -88,7 +88,7 @@ impl Advice {
                 let text = format!("{}, {count} ({})", units::shape(shard), units::shape(&chunks));
                 line(out, "shard", text)?;
             }
-            _ => line(out, "shard", "none: each chunk by itself")?,
+            _ => line(out, "shard", "none: each chunk is its own object")?,
         }
         because(out, &advice.shard_choice)?;
         if let Some((place, choice)) = &advice.index {
@@ -110,7 +110,7 @@ impl Advice {
             let text = match (self.situation.ratio, self.advice.action) {
                 (Some(ratio), _) => format!("nothing; ratio {ratio} as given"),
                 (None, Action::Create) => return Ok(()),
-                (None, _) => "nothing: there are no chunks yet".to_owned(),
+                (None, _) => "nothing: no chunks are stored yet".to_owned(),
             };
             return line(out, "measured", text);
         };
@@ -121,7 +121,7 @@ impl Advice {
         let (shape, objects) =
             (units::shape(&sample.shape), units::count(sample.objects, "object"));
         let share = match sample.share() {
-            share if share < 0.995 => format!(", {:.1} % of those looked for", 100.0 * share),
+            share if share < 0.995 => format!(", {:.1} % of those sampled", 100.0 * share),
             _ => String::new(),
         };
         line(out, "measured", format!("{count} of {shape} in {objects}{share}"))?;
@@ -143,7 +143,7 @@ impl Advice {
         }
         let exists = self.situation.current.is_some();
         row(out, "objects", &|f| objects(f, exists))?;
-        row(out, "bytes of an object", &|f| {
+        row(out, "object size", &|f| {
             let (mean, most) = (units::size(f.object_bytes), units::size(f.largest_object_bytes));
             if f.largest_object_bytes > f.object_bytes {
                 format!("{mean}, at most {most}")
@@ -151,17 +151,17 @@ impl Advice {
                 mean
             }
         })?;
-        row(out, "index of a shard", &|f| match f.index_bytes {
+        row(out, "shard index", &|f| match f.index_bytes {
             0 => "-".to_owned(),
             bytes => units::size(bytes),
         })?;
-        row(out, "bytes of all objects", &|f| units::size(f.stored_bytes))?;
+        row(out, "total size", &|f| units::size(f.stored_bytes))?;
         row(out, &format!("screen {}", shown(&after.screen)), &|f| requests(&f.screen))?;
         if let Some(volume) = &after.volume {
             let name = format!("view {}", shown(volume));
             row(out, &name, &|f| f.volume.as_ref().map_or_else(String::new, requests))?;
         }
-        row(out, "memory to write, at least", &|f| units::size(f.streaming_memory))?;
+        row(out, "memory to write, minimum", &|f| units::size(f.streaming_memory))?;
         row(out, "  with objects held whole", &|f| units::size(f.whole_memory))
     }
 
@@ -310,11 +310,11 @@ pub fn write_end(out: &mut dyn Write, all: &[Advice]) -> io::Result<()> {
     line(
         out,
         "assumed",
-        "screens and views lie across as many chunks as they can, nothing is cached;",
+        "screens and views cross as many chunks as possible, and nothing is cached;",
     )?;
     below(
         out,
-        "fewest requests: a reader that merges those of one shard; most: one that merges nothing.",
+        "fewest requests: a reader that merges requests to the same shard; most: one that does not merge.",
     )?;
     if all.iter().all(|one| one.command.is_none()) {
         return line(out, "to do", "nothing");

@@ -118,7 +118,7 @@ impl Advice {
         line(out, "shape", format!("{size} in chunks {chunk}"))?;
         match &self.current {
             Some(Some(now)) => line(out, "now", volume::sharding_words(now))?,
-            Some(None) => line(out, "now", "no shards: each chunk is an object")?,
+            Some(None) => line(out, "now", "no shards: each chunk is its own object")?,
             None => {}
         }
         line(out, "advised", volume::sharding_words(&self.sharding()))?;

@@ -59,7 +59,7 @@ fn files_of_any_thickness_come_one_behind_the_other() {
     folder.put("cast.npy", &npy(1, "'>u4'", true, "(1, 3, 4)", &data));
     assert!(folder.refused(&["append", "a", "cast.npy"]).contains("--cast"));
     let said = folder.text(&["append", "a", "cast.npy", "--cast"]);
-    assert!(said.starts_with("appended 1 plane to a; it is 7 x 3 x 4 now: "), "{said}");
+    assert!(said.starts_with("appended 1 plane to a; it is now 7 x 3 x 4: "), "{said}");
     let mut expected = numbers(1, 72);
     expected.extend(u16s((0..12).map(|i| 73 + i / 4 + i % 4 * 3)));
     assert_eq!(all(&folder), expected);

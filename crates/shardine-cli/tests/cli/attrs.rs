@@ -32,7 +32,9 @@ fn attributes_are_set_shown_and_removed_and_all_else_stays() {
     assert_eq!(folder.json(&["attrs", "get", "a", "/x/y"]), json!(1));
     folder.put("more.json", b"[1]");
     assert!(
-        folder.refused(&["attrs", "set", "a", "--from", "more.json"]).contains("no JSON object")
+        folder
+            .refused(&["attrs", "set", "a", "--from", "more.json"])
+            .contains("not hold a JSON object")
     );
 }
 

@@ -258,7 +258,7 @@ fn processes_share_a_file_by_parts() {
     let part =
         |part| ["convert", "a.npy", "a", "--chunk", "1,2,2", "--shard", "none", "--part", part];
     let said = String::from_utf8(folder.ok(&part("2/3"))).unwrap();
-    assert!(said.contains("part 2/3 is done; parts 1, 3 have not ended yet"), "{said}");
+    assert!(said.contains("part 2/3 is done; parts 1, 3 have not finished yet"), "{said}");
     assert!(folder.refused(&["info", "a"]).contains("no Zarr"), "some parts are no array");
     assert!(folder.refused(&part("1/2")).contains("in 3 parts"));
     assert!(folder.refused(&part("finish")).contains("parts 1, 3 have not ended yet"));

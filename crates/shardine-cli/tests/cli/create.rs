@@ -140,7 +140,7 @@ fn a_chunk_fits_the_shard_that_is_given() {
         "create", "b", "--shape", "500,500", "--dtype", "uint16", "--shard", "300,250", "--chunk",
         "64,50",
     ]);
-    assert!(errors.contains("hint: --shard 320,250 does"), "{errors}");
+    assert!(errors.contains("hint: use --shard 320,250"), "{errors}");
     assert!(!folder.exists("b"));
 }
 
@@ -192,7 +192,7 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         (&["--codec", "lzma"], "--codec"),
         (&["--codec", "zstd:99"], "level"),
         (&["--codecs", "[]"], "codec"),
-        (&["--codecs", "{"], "is not JSON"),
+        (&["--codecs", "{"], "not valid JSON"),
         (&["--fill", "256"], "fill value"),
         (&["--fill", "x"], "fill value"),
         (&["--dims", "x"], "1 names"),

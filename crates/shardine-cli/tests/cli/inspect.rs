@@ -187,7 +187,7 @@ fn groups_show_their_children() {
     assert!(folder.refused(&["ls", "g", "--chunks"]).contains("group"));
     let errors = folder.refused(&["read", "g"]);
     assert!(errors.contains("is a group, not an array"), "{errors}");
-    assert!(errors.contains("hint: name one of its arrays; `shardine ls "), "{errors}");
+    assert!(errors.contains("hint: name one of its arrays; run `shardine ls "), "{errors}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn the_demo_runs_twice_and_touches_nothing_else() {
     let folder = Folder::new();
     for _ in 0..2 {
         let text = folder.text(&["demo"]);
-        assert!(text.contains("every voxel is what was written"), "{text}");
+        assert!(text.contains("every voxel matches what was written"), "{text}");
         assert!(text.contains("8 chunks re-encoded"), "{text}");
     }
     assert_eq!(folder.names(), ["shardine-demo"]);

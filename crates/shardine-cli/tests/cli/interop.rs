@@ -56,7 +56,10 @@ fn numbers_are_converted_only_when_asked_for_and_only_if_they_fit() {
     let data: Vec<u8> = [0.0f64, 1.9, 254.2, 255.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     folder.put("in.npy", &npy(1, "'<f8'", false, "(2, 2)", &data));
     let errors = folder.refused(&["write", "a", "in.npy"]);
-    assert!(errors.contains("the file holds <f8, the array uint8; --cast converts"), "{errors}");
+    assert!(
+        errors.contains("the file holds <f8, the array uint8; use --cast to convert"),
+        "{errors}"
+    );
     folder.ok(&["write", "a", "--cast", "in.npy"]);
     assert_eq!(folder.text(&["read", "a"]), "  0   1\n254 255\n");
     let data: Vec<u8> = [0i16, 1, 256, 3].iter().flat_map(|v| v.to_be_bytes()).collect();
@@ -77,7 +80,10 @@ fn types_that_numpy_lacks_are_views_and_come_back() {
     let output = folder.run(&["read", "a", "-o", "out.npy"]);
     assert_eq!(output.status.code(), Some(0));
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.contains("numpy has no bfloat16; the file holds it as <u2"), "{errors}");
+    assert!(
+        errors.contains("numpy has no bfloat16; the file stores each element as <u2"),
+        "{errors}"
+    );
     let file = folder.get("out.npy");
     let (header, data) = split_npy(&file);
     assert!(header.contains("'<u2'"));

@@ -41,7 +41,7 @@ fn processes_at_the_same_time_make_what_one_makes() {
         }
         assert!(same(&folder, one, many), "{job:?}");
         let again = folder.text(&[job, &[many, "--part", "2/4"]].concat());
-        assert!(again.contains("is there already"), "{again}");
+        assert!(again.contains("exists already"), "{again}");
         assert!(same(&folder, one, many), "{job:?}");
     }
 }
@@ -56,7 +56,7 @@ fn a_part_says_what_is_missing_and_another_number_is_refused() {
         let arguments = part(text);
         folder.text(&arguments.each_ref().map(String::as_str))
     };
-    assert_eq!(run("2/3"), "part 2/3 is done; parts 1, 3 have not ended yet\n");
+    assert_eq!(run("2/3"), "part 2/3 is done; parts 1, 3 have not finished yet\n");
     let refused = |text: &str| {
         let arguments = part(text);
         folder.refused(&arguments.each_ref().map(String::as_str))
@@ -69,7 +69,7 @@ fn a_part_says_what_is_missing_and_another_number_is_refused() {
         assert!(refused(wrong).contains("part such as 3/16"), "{wrong}");
     }
     folder.refused(&["info", "s"]);
-    assert_eq!(run("1/3"), "part 1/3 is done; part 3 has not ended yet\n");
+    assert_eq!(run("1/3"), "part 1/3 is done; part 3 has not finished yet\n");
     let arguments = part("3/3");
     let last = [&arguments.each_ref().map(String::as_str)[..], &["--json"]].concat();
     let report = folder.json(&last);

@@ -11,7 +11,7 @@ fn array() -> Folder {
 #[test]
 fn a_mistake_in_the_arguments_is_one_line() {
     let folder = array();
-    assert!(folder.refused(&[]).contains("a verb is missing"));
+    assert!(folder.refused(&[]).contains("no verb given"));
     assert!(folder.refused(&["frobnicate"]).contains("frobnicate"));
     assert!(folder.refused(&["read", "a", "--frob"]).contains("--frob"));
     let errors = folder.refused(&["create", "b"]);
@@ -229,8 +229,8 @@ fn where_there_is_no_data_set_the_hint_says_what_is_there_instead() {
     std::fs::create_dir(folder.path("empty")).unwrap();
     folder.ok(&["create", "many/x", "--shape", "4", "--dtype", "uint8"]);
     for (url, hint) in [
-        ("nothing", "no file or folder of this name"),
-        ("nothing/at/all", "there is no folder"),
+        ("nothing", "no such file or folder"),
+        ("nothing/at/all", "does not exist"),
         ("in.raw", "shardine convert"),
         ("a/c", "a part of the data set"),
         ("a/zarr.json", "a part of the data set"),
@@ -243,7 +243,7 @@ fn where_there_is_no_data_set_the_hint_says_what_is_there_instead() {
         assert!(told.contains(hint), "{url}: {errors}");
     }
     let errors = folder.refused(&["info", "a", "--zarr-format", "2"]);
-    assert!(errors.contains("it is zarr3; leave --zarr-format out"), "{errors}");
+    assert!(errors.contains("it is zarr3; omit --zarr-format"), "{errors}");
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn a_wrong_option_is_named_with_what_would_do() {
         (&[&create[..], &["int7"]].concat()[..], &["--dtype: unknown data type", "uint8"][..]),
         (&[&create[..], &["uint8", "--codec", "zstd:99"]].concat(), &["--codec: ", "22", "--help"]),
         (&["shard", "a", "--shard", "3,3", "--chunk", "2,2"], &["no multiple", "4,4 is"]),
-        (&["unshard", "a", "--part", "1/2"], &["--part", "give -o"]),
+        (&["unshard", "a", "--part", "1/2"], &["--part", "use -o"]),
         (&["copy", "a", "a"], &["same place", "outside"]),
-        (&["read", "a", "-o", "no/such/x.npy"], &["x.npy", "there is no folder no/such"]),
+        (&["read", "a", "-o", "no/such/x.npy"], &["x.npy", "no/such does not exist"]),
     ] {
         let errors = folder.refused(verb);
         for word in says {

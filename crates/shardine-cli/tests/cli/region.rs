@@ -38,7 +38,7 @@ fn a_name_that_is_not_there_is_told_with_those_that_are() {
     assert!(refused("a", "z=9").contains("axis 0, which has 4 elements"));
     assert!(refused("unnamed", "z=1").contains("no names"));
     let offset = folder.refused(&["read", "a", "--region", "z=1", "--offset"]);
-    assert!(offset.contains("no coordinates") && offset.contains("leave --offset out"), "{offset}");
+    assert!(offset.contains("no coordinates") && offset.contains("omit --offset"), "{offset}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn coordinates_of_a_volume_begin_at_its_offset() {
     assert!(refused("z=5").contains("the coordinates 1000:1006"));
     assert!(refused("x=7").contains("the coordinates -3:7"));
     assert!(refused("x=-4:").contains("coordinate -4"));
-    assert!(folder.text(&["info", "v"]).contains("with --offset from here"));
+    assert!(folder.text(&["info", "v"]).contains("or here with --offset"));
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn a_file_of_a_format_that_is_not_written_is_not_made_a_folder() {
     for target in ["s.tif", "S.TIFF", "s.h5", "s.nc", "s.png", "s.zip", "s.ozx"] {
         for source in ["in.npy", "a"] {
             let refused = folder.refused(&["convert", source, target]);
-            assert!(refused.contains("not written") && refused.contains("hint: "), "{refused}");
+            assert!(
+                refused.contains("cannot be written") && refused.contains("hint: "),
+                "{refused}"
+            );
             assert!(!folder.exists(target));
         }
     }

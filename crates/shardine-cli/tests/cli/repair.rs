@@ -53,7 +53,7 @@ fn what_is_lost_is_kept_and_told_until_it_is_written_again_or_accepted() {
     );
 
     let text = folder.text(&["repair", "c", "--accept-loss"]);
-    assert!(text.contains("5 chunks that are lost or may be old: accepted"), "{text}");
+    assert!(text.contains("accepted 5 chunks that are lost or may be old"), "{text}");
     assert!(folder.text(&["verify", "c", "--decode"]).contains("no damage"));
     folder.ok(&["write", "a", "in.raw"]);
     assert!(folder.text(&["verify", "a", "--decode"]).contains("no damage"));
@@ -93,9 +93,9 @@ fn a_format_that_is_only_read_is_not_sent_from_verify_to_repair_and_back() {
         let output = folder.run(arguments);
         assert_eq!(output.status.code(), Some(2));
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.starts_with("z0/y0/x1.wkw: left as it is: "), "{text}");
+        assert!(text.starts_with("z0/y0/x1.wkw: not repaired: "), "{text}");
         let error = String::from_utf8(output.stderr).unwrap();
-        let reason = "error: 1 finding of damage is left as found: webknossos-wrap is only read";
+        let reason = "error: 1 finding of damage is not repaired: webknossos-wrap is read-only";
         assert!(error.starts_with(reason), "{error}");
         assert!(error.contains("restore the damaged files from a copy"), "{error}");
         assert!(!error.contains("shardine verify"), "{error}");

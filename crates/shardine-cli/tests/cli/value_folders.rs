@@ -95,7 +95,10 @@ fn info_of_meshes_without_shards_counts_their_manifests() {
     }
     let text = folder.text(&["info", "l"]);
     assert!(text.contains("single-resolution meshes") && text.contains("3 objects"), "{text}");
-    assert!(text.contains("2 keys") && text.contains("none: each value is an object"), "{text}");
+    assert!(
+        text.contains("2 keys") && text.contains("none: each value is its own object"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn the_folders_that_a_volume_names_are_told_with_it() {
     assert_eq!(beside[1]["parts"][0]["stored"]["keys"], 3);
     assert_eq!(beside[2]["segments"], 2);
     let text = folder.text(&["info", "v/props"]);
-    assert!(text.contains("segments     2, in the info itself"), "{text}");
+    assert!(text.contains("segments     2, in info itself"), "{text}");
 }
 
 #[test]

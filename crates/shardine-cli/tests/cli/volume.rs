@@ -50,7 +50,7 @@ fn a_volume_is_made_written_described_and_packed_anew() {
     assert!(folder.exists("v/8_8_40.5/-3-29_0-32_7-23"));
     let text = folder.text(&["shard", "v", "--chunks-per-shard", "2"]);
     assert!(text.contains("preshift 3"), "{text}");
-    assert!(folder.text(&["shard", "v"]).contains("already"));
+    assert!(folder.text(&["shard", "v"]).contains("unchanged"));
     assert_eq!(folder.ok(&["read", "v", "-o", "-"]), whole);
     folder.ok(&["verify", "v", "--decode"]);
     let plan = folder.json(&["plan", "v", "--json"]);
@@ -135,7 +135,7 @@ fn values_are_compressed_where_that_pays_and_the_report_says_why() {
     for (name, wrapped) in [("wrapped", true), ("plain", false)] {
         let before = encoded_volume(&folder, name, "compresso", wrapped, true);
         let told = folder.text(&["shard", name, "--dry-run"]);
-        assert!(told.contains("data gzip as 16 chunks took 64 KiB, and"), "{told}");
+        assert!(told.contains("data gzip: 16 chunks took 64 KiB raw, and"), "{told}");
         let report = folder.json(&["shard", name, "--json"]);
         let scale = &report["scales"][0];
         assert_eq!(scale["sharding"]["data_encoding"], "gzip");
@@ -147,7 +147,7 @@ fn values_are_compressed_where_that_pays_and_the_report_says_why() {
         // The index is small beside the chunks.
         assert!(after < before + 4096, "{name}: {before} became {after}");
         // What was decided once stays so.
-        assert!(folder.text(&["shard", name]).contains("already"));
+        assert!(folder.text(&["shard", name]).contains("unchanged"));
         let told = folder.text(&["reshard", name, "--chunks-per-shard", "2"]);
         assert!(told.contains("data gzip") && !told.contains("took"), "{told}");
     }

@@ -61,7 +61,7 @@ fn a_migration_tells_what_it_does_and_what_it_leaves() {
     let told = folder.text(&["migrate", "h"]);
     assert!(told.contains("1 array and 1 group: 2 documents written"), "{told}");
     assert!(told.contains("stays in its 0.4 form"), "{told}");
-    assert!(folder.text(&["info", "h/a"]).contains("metadata of Zarr v2 and of Zarr v3"));
+    assert!(folder.text(&["info", "h/a"]).contains("metadata of both Zarr v2 and Zarr v3"));
     let old = folder.json(&["info", "h/a", "--json", "--zarr-format", "2"]);
     assert_eq!(old["format"], "zarr2");
     // Stopped half-way, the same command goes on.

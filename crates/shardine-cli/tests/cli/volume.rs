@@ -63,7 +63,7 @@ fn a_volume_is_made_written_described_and_packed_anew() {
     );
     assert!(folder.refused(&["append", "v", "part.npy"]).contains("precomputed volume"));
     assert!(folder.refused(&["read", "v", "--level", "1"]).contains("no level 1"));
-    assert!(folder.refused(&["reshard", "v", "--codec", "zstd:3"]).contains("Zarr"));
+    assert!(folder.refused(&["reshard", "v", "--codec", "zstd:3"]).contains("shardine convert"));
 }
 
 #[test]

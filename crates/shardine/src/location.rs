@@ -445,7 +445,7 @@ mod tests {
             ("file:///a%+1", "hexadecimal"),
             ("file:///%00", "NUL"),
             ("file:///%ff", "UTF-8"),
-            ("ftp://host/a", "not known"),
+            ("ftp://host/a", "not supported"),
             ("s3://", "no bucket"),
             ("http://host/a?b=c", "no query"),
         ] {
@@ -505,7 +505,7 @@ mod tests {
         assert_eq!(Location::from_spec(&spec).unwrap().to_string(), bucket.to_string());
         let memory = Location::root(Arc::new(shardine_store::MemoryStore::new()));
         assert_eq!(memory.url(), None);
-        assert!(memory.spec().unwrap_err().to_string().contains("not made from a URL"));
+        assert!(memory.spec().unwrap_err().to_string().contains("not opened from a URL"));
         let wrapped = bucket.with_store(Arc::clone(&memory.store));
         assert_eq!((wrapped.url(), wrapped.spec().is_ok()), (None, false));
     }

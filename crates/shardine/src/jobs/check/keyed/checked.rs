@@ -164,7 +164,10 @@ impl Checked {
     fn unsorted(&self) -> Option<String> {
         let Survey { unsorted, index_count, .. } = &self.survey;
         (*unsorted > 0).then(|| {
-            format!("in {unsorted} of {index_count} minishards the keys or their values are out of order")
+            format!(
+                "in {unsorted} of {index_count} minishards the keys or their values are out of \
+                 order"
+            )
         })
     }
 

@@ -56,7 +56,7 @@ impl ChunkCodec {
         if packed.data_type.size() != ElementSize::Variable && packed.byte_len().is_none() {
             return Err(CodecError::unsupported(
                 "bytes",
-                format!("a chunk of shape {:?} is larger than memory can be", packed.shape),
+                format!("a chunk of shape {:?} exceeds the address space", packed.shape),
             ));
         }
         packer.check(&packed)?;
@@ -284,9 +284,7 @@ fn split(codecs: &[Codec]) -> Result<Sorted, CodecError> {
         match codec {
             Codec::ArrayToArray(codec) if packer.is_none() => arrays.push(Arc::clone(codec)),
             Codec::ArrayToArray(_) => {
-                return Err(refuse(
-                    "an array -> array codec stands after the array -> bytes codec",
-                ));
+                return Err(refuse("an array -> array codec comes after the array -> bytes codec"));
             }
             Codec::ArrayToBytes(codec) => {
                 if packer.replace(Arc::clone(codec)).is_some() {
@@ -295,9 +293,7 @@ fn split(codecs: &[Codec]) -> Result<Sorted, CodecError> {
             }
             Codec::BytesToBytes(codec) if packer.is_some() => bytes.push(Arc::clone(codec)),
             Codec::BytesToBytes(_) => {
-                return Err(refuse(
-                    "a bytes -> bytes codec stands before the array -> bytes codec",
-                ));
+                return Err(refuse("a bytes -> bytes codec comes before the array -> bytes codec"));
             }
         }
     }

@@ -42,7 +42,7 @@ pub enum CodecError {
         reason: String,
     },
     /// The decoded size differs from the size that the metadata implies.
-    #[error("codec \"{codec}\" decoded to {actual} bytes where {expected} were expected")]
+    #[error("codec \"{codec}\" decoded to {actual} bytes, but {expected} were expected")]
     Size {
         /// The codec's name.
         codec: &'static str,
@@ -52,7 +52,7 @@ pub enum CodecError {
         actual: usize,
     },
     /// The decoded size exceeds the limit that the metadata implies.
-    #[error("codec \"{codec}\" would decode to more than the {limit} bytes that can be right here")]
+    #[error("codec \"{codec}\" would decode to more than the limit of {limit} bytes")]
     TooLarge {
         /// The codec's name.
         codec: &'static str,
@@ -60,7 +60,7 @@ pub enum CodecError {
         limit: usize,
     },
     /// The memory for the result could not be allocated.
-    #[error("codec \"{codec}\" could not get {bytes} bytes of memory")]
+    #[error("codec \"{codec}\" could not allocate {bytes} bytes")]
     OutOfMemory {
         /// The codec's name.
         codec: &'static str,
@@ -129,7 +129,8 @@ pub enum ExtensionError {
     },
     /// A member is unknown, and nothing says that it may be ignored.
     #[error(
-        "{member} is not known; it may be an extension that this version does not have (a member is ignored \
+        "{member} is unknown; it may be an extension that this version does not support (a member \
+         is ignored \
          only if it is an object with \"must_understand\": false)"
     )]
     UnknownMember {

@@ -114,7 +114,7 @@ impl Engine {
     pub fn new(options: &EngineOptions) -> Result<Arc<Self>, Error> {
         if options.threads > MAX_THREADS {
             // Some systems would start that many and get nothing done.
-            let reason = format!("at most {MAX_THREADS} are started");
+            let reason = format!("at most {MAX_THREADS} are allowed");
             return Err(Error::Threads { threads: options.threads, reason });
         }
         let pool = rayon::ThreadPoolBuilder::new()

@@ -72,7 +72,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Not all chunks of a shard were written; the shard is unchanged.
-    #[error("\"{object}\" was not written to the end and is as it was")]
+    #[error("\"{object}\" was not written completely and is unchanged")]
     Unfinished {
         /// The object.
         object: Key,
@@ -94,7 +94,7 @@ pub enum Error {
         reason: String,
     },
     /// The store cannot list, and the grid has room for more objects than are probed one by one.
-    #[error("its store cannot list objects, and {objects} are too many to ask for each")]
+    #[error("the store cannot list objects, and {objects} are too many to request one by one")]
     Unlisted {
         /// How many there may be.
         objects: u64,

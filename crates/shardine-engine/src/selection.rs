@@ -23,7 +23,7 @@ pub enum RegionError {
         item: String,
     },
     /// A step is zero or negative.
-    #[error("step {step} in region \"{region}\": steps are positive")]
+    #[error("step {step} in region \"{region}\": steps must be positive")]
     Step {
         /// The whole text.
         region: String,
@@ -31,7 +31,7 @@ pub enum RegionError {
         step: i128,
     },
     /// There are more items than axes.
-    #[error("region has {items} items, the array {rank} axes")]
+    #[error("region has {items} items, but the array has {rank} axes")]
     Rank {
         /// Items other than `...`.
         items: usize,
@@ -91,7 +91,7 @@ pub enum RegionError {
         rank: usize,
     },
     /// A coordinate lies outside of the data set.
-    #[error("coordinate {at} is outside of axis {axis}, which has the coordinates {first}:{end}")]
+    #[error("coordinate {at} is outside axis {axis}, which has the coordinates {first}:{end}")]
     Outside {
         /// Which axis.
         axis: usize,
@@ -103,7 +103,7 @@ pub enum RegionError {
         end: i128,
     },
     /// A buffer's size does not match the region.
-    #[error("region has {expected} bytes, the buffer {actual}")]
+    #[error("region has {expected} bytes, but the buffer has {actual}")]
     BufferSize {
         /// Bytes of the region's elements.
         expected: u64,
@@ -111,7 +111,7 @@ pub enum RegionError {
         actual: u64,
     },
     /// The length of a slice of elements does not match the region.
-    #[error("region of shape {shape:?} has {expected} elements, the slice {actual}")]
+    #[error("region of shape {shape:?} has {expected} elements, but the slice has {actual}")]
     ElementCount {
         /// Elements of the region along each axis.
         shape: Vec<u64>,
@@ -121,7 +121,7 @@ pub enum RegionError {
         actual: u64,
     },
     /// The shape of an in-memory array does not match the region.
-    #[error("region has shape {expected:?}, the array in memory {actual:?}")]
+    #[error("region has shape {expected:?}, but the array in memory has {actual:?}")]
     Shape {
         /// Elements of the region along each axis.
         expected: Vec<u64>,
@@ -129,13 +129,13 @@ pub enum RegionError {
         actual: Vec<u64>,
     },
     /// The placement of a read's elements is invalid.
-    #[error("the places of the elements in memory cannot be used: {reason}")]
+    #[error("the memory layout of the elements cannot be used: {reason}")]
     Places {
         /// What is wrong with it.
         reason: &'static str,
     },
     /// A source's element size differs from the array's.
-    #[error("the source has elements of {actual} bytes, the array of {expected}")]
+    #[error("the source has elements of {actual} bytes, but the array has elements of {expected}")]
     ElementSize {
         /// The array's element size.
         expected: usize,
@@ -143,7 +143,7 @@ pub enum RegionError {
         actual: usize,
     },
     /// The region does not fit in memory.
-    #[error("region of shape {shape:?} is larger than memory can be")]
+    #[error("region of shape {shape:?} exceeds the address space")]
     TooLarge {
         /// Elements along each axis.
         shape: Vec<u64>,

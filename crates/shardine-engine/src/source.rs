@@ -113,7 +113,7 @@ impl Source for MemorySource<'_> {
 }
 
 fn not_fixed() -> SourceError {
-    "the source holds elements of another kind than the array".into()
+    "the source does not hold elements of the array's kind".into()
 }
 
 /// A part of a source, from some position on.

@@ -210,8 +210,8 @@ async fn publish_one(staged: RemoteStaged) -> Result<Published, StoreError> {
             } else {
                 Err(StoreError::Unsupported {
                     store: remote.name.clone(),
-                    operation: "be updated safely, as it tells no strong ETags \
-                        (if nobody else writes there, say so with --single-writer)",
+                    operation: "be updated safely, as it returns no strong ETags (pass \
+                                --single-writer if nothing else writes there)",
                 })
             }
         } else {

@@ -273,7 +273,7 @@ impl Service {
                 HttpError::new(kind, error.without_url())
             }),
             () = stalled => {
-                let message = format!("nothing moved for {} seconds", patience.as_secs());
+                let message = format!("no data was transferred for {} seconds", patience.as_secs());
                 Err(unknown(std::io::Error::new(std::io::ErrorKind::TimedOut, message)))
             }
         }

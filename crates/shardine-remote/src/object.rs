@@ -165,7 +165,7 @@ impl Inner {
             return Ok(Bytes::new().into());
         }
         slice_of(got.start, &bytes, &wanted).map(Buffer::from).ok_or_else(|| {
-            let message = format!("bytes {wanted:?} were asked for, and {got:?} came");
+            let message = format!("bytes {wanted:?} were requested, but {got:?} were returned");
             self.remote.io("read", &self.key, io::Error::other(message))
         })
     }
@@ -219,8 +219,8 @@ impl Inner {
 
     fn too_long(&self) -> StoreError {
         let message = format!(
-            "it is stored with a Content-Encoding, so that no part of it can be read alone, and has more \
-             than {} bytes when it is decoded (decoded_limit=BYTES allows more)",
+            "it is stored with a Content-Encoding, so it can only be read as a whole, and has \
+             more than {} bytes when decoded (decoded_limit=BYTES allows more)",
             self.remote.tuning.decoded_limit
         );
         let source = io::Error::new(io::ErrorKind::Unsupported, message);
@@ -272,7 +272,7 @@ impl Inner {
         {
             encodings = Encoding::all(header).map_err(|header| {
                 let message = format!(
-                    "it is stored with the Content-Encoding \"{}\", which cannot be undone here",
+                    "it is stored with the Content-Encoding \"{}\", which is not supported",
                     header.escape_default()
                 );
                 let source = io::Error::new(io::ErrorKind::Unsupported, message);
@@ -403,7 +403,7 @@ impl Inner {
             }
         }
         if received != len {
-            let message = format!("{received} bytes came instead of {len}");
+            let message = format!("{received} bytes were received instead of {len}");
             let error = self.remote.io("read", &self.key, io::Error::other(message));
             return Err(Failure::CutOff(error));
         }

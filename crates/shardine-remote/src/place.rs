@@ -73,18 +73,16 @@ impl<'a> Address<'a> {
     /// Parses what follows the scheme; an error is the reason why it cannot.
     fn parse(kind: Kind, scheme: &'a str, rest: &'a str) -> Result<Self, &'static str> {
         if rest.contains(['?', '#']) {
-            return Err(
-                "the name of an object is taken as it is, and ? and # are not allowed in it",
-            );
+            return Err("object names are taken literally and may not contain ? or #");
         }
         let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
-            return Err("it names no bucket: scheme://bucket/path");
+            return Err("it names no bucket; write it as scheme://bucket/path");
         }
         // Azure's URLs may have an account after an @, and Amazon resource names contain colons.
         let is_name = !bucket.contains(':') || bucket.starts_with("arn:");
         if !is_name || (kind != Kind::Azure && bucket.contains('@')) {
-            return Err("what it names is no bucket; users and passwords are given as options");
+            return Err("it does not name a bucket; pass users and passwords as options");
         }
         Ok(Self { kind, scheme, bucket, path: path.trim_matches('/') })
     }

@@ -32,15 +32,15 @@ impl Probe {
         if !honours {
             return Err(refused(
                 remote,
-                "be updated safely, as it ignores the conditions of writes \
-                (if nobody else writes there, say so with --single-writer)",
+                "be updated safely, as it ignores the conditions of writes (use --single-writer \
+                 if nothing else writes there)",
             ));
         }
         if parts && !*self.uploads.get_or_try_init(|| uploads(remote)).await? {
             return Err(refused(
                 remote,
-                "replace a large object safely, as it ignores the conditions of uploads \
-                in parts (if nobody else writes there, say so with --single-writer)",
+                "replace a large object safely, as it ignores the conditions of multipart uploads \
+                 (use --single-writer if nothing else writes there)",
             ));
         }
         Ok(())

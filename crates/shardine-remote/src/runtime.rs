@@ -33,7 +33,7 @@ pub(crate) struct Waiting<T>(mpsc::Receiver<T>);
 impl<T> Waiting<T> {
     /// Waits for the result.
     pub fn wait(self) -> io::Result<T> {
-        self.0.recv().map_err(|_| io::Error::other("the request was given up"))
+        self.0.recv().map_err(|_| io::Error::other("the request was dropped"))
     }
 }
 

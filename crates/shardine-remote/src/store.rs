@@ -162,7 +162,7 @@ impl Remote {
     pub fn path(&self, key: &Key) -> Result<Path, StoreError> {
         Path::parse(format!("{}{key}", self.prefix)).map_err(|_| StoreError::Key {
             text: key.as_str().escape_default().to_string(),
-            reason: "object stores take no control characters in names",
+            reason: "object stores do not allow control characters in names",
         })
     }
 
@@ -506,7 +506,7 @@ impl Store for RemoteStore {
 
     fn list(&self, prefix: Option<&Key>) -> Result<Listing, StoreError> {
         if self.0.kind == Kind::Http {
-            return Err(self.unsupported("list objects, as plain HTTP has no way to"));
+            return Err(self.unsupported("list objects, as plain HTTP has no listings"));
         }
         let full = match prefix {
             Some(key) => self.0.path(key)?,

@@ -225,7 +225,7 @@ impl Shared {
     async fn begin(self: &Arc<Self>) -> Result<&String, StoreError> {
         let begin = async || {
             if self.given_up.load(Ordering::SeqCst) {
-                return Err(Error::Generic { store: "upload", source: "it was given up".into() });
+                return Err(Error::Generic { store: "upload", source: "it was aborted".into() });
             }
             let _permit = self.remote.requests.acquire().await;
             let mut options = PutMultipartOptions::default();

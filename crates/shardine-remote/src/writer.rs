@@ -145,7 +145,7 @@ impl RemoteWriter {
     /// Adds the full part to the spool on disk.
     fn spool(&self, state: &mut State) -> Result<(), StoreError> {
         let io =
-            |source| self.remote.io("keep on the disk what is to be written to", &self.key, source);
+            |source| self.remote.io("buffer on disk what is to be written to", &self.key, source);
         let spool = match &mut state.spool {
             Some(spool) => spool,
             None => {
@@ -157,10 +157,10 @@ impl RemoteWriter {
         if spool.len().saturating_add(state.part.len() as u64) > self.remote.put_limit() {
             return Err(StoreError::Unsupported {
                 store: self.remote.name.clone(),
-                operation: "replace an object safely that is larger than what it takes in one \
-                    request, as it is not known to check the conditions of uploads in parts when \
-                    others write at the same time (if nobody else writes there, say so with \
-                    --single-writer; if it does check them, with conditional_uploads=true)",
+                operation: "safely replace an object that is too large for one request, as it is \
+                            not known to check the conditions of multipart uploads when others \
+                            write at the same time (use --single-writer if nothing else writes \
+                            there, or conditional_uploads=true if it does check them)",
             });
         }
         spool.append(&state.part).map_err(io)?;
@@ -271,7 +271,7 @@ impl ObjectWriter for RemoteWriter {
     fn finish(self: Box<Self>, head: &[u8]) -> Result<Staged, StoreError> {
         if head.len() != self.head {
             let message =
-                format!("{} bytes were kept free, but the head has {}", self.head, head.len());
+                format!("{} bytes were reserved, but the head has {}", self.head, head.len());
             let source = io::Error::new(io::ErrorKind::InvalidInput, message);
             return Err(self.remote.io("write the head of", &self.key, source));
         }
@@ -289,11 +289,7 @@ impl ObjectWriter for RemoteWriter {
                 let mut at = 0;
                 for piece in &first {
                     spool.write_head(at, piece).map_err(|source| {
-                        self.remote.io(
-                            "keep on the disk what is to be written to",
-                            &self.key,
-                            source,
-                        )
+                        self.remote.io("buffer on disk what is to be written to", &self.key, source)
                     })?;
                     at += piece.len() as u64;
                 }

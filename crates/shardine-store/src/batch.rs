@@ -84,7 +84,8 @@ impl Sender {
 impl Drop for Sender {
     fn drop(&mut self) {
         if !self.sent {
-            let (path, source) = ("an object".to_owned(), io::Error::other("it was given up"));
+            let (path, source) =
+                ("an object".to_owned(), io::Error::other("the request was dropped"));
             self.send(Err(StoreError::Io { operation: "read", path, source }));
         }
     }

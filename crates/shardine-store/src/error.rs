@@ -20,7 +20,7 @@ pub enum StoreError {
         store: String,
     },
     /// The range reaches past the end of the object.
-    #[error("bytes {start}..{end} of \"{key}\" were asked for, but it has {len}")]
+    #[error("bytes {start}..{end} of \"{key}\" were requested, but it has {len}")]
     OutOfRange {
         /// The requested key.
         key: Key,
@@ -32,7 +32,7 @@ pub enum StoreError {
         len: u64,
     },
     /// The object is too large to be read whole.
-    #[error("\"{key}\" has {len} bytes; at most {limit} are read of such an object")]
+    #[error("\"{key}\" has {len} bytes, more than the limit of {limit} for such an object")]
     TooLarge {
         /// The object.
         key: Key,
@@ -42,13 +42,13 @@ pub enum StoreError {
         limit: u64,
     },
     /// A folder to be walked is reached through a link.
-    #[error("\"{folder}\" is a link to a folder, or lies behind one, and is not walked")]
+    #[error("\"{folder}\" is a link to a folder, or is below one, and is not followed")]
     LinkedFolder {
         /// The folder.
         folder: Key,
     },
     /// Something that is neither an object nor a folder is where one is needed.
-    #[error("\"{name}\" is {}, and is left out", kind.reason())]
+    #[error("\"{name}\" is {} and is left out", kind.reason())]
     Unlisted {
         /// Its path below the root.
         name: String,
@@ -56,13 +56,13 @@ pub enum StoreError {
         kind: UnlistedKind,
     },
     /// The object changed while it was being read.
-    #[error("\"{key}\" changed while it was read")]
+    #[error("\"{key}\" changed while it was being read")]
     Changed {
         /// The object.
         key: Key,
     },
     /// The condition of a write does not hold: someone else wrote first.
-    #[error("\"{key}\" was written by somebody else in the meantime")]
+    #[error("\"{key}\" was changed by another writer in the meantime")]
     Conflict {
         /// The object.
         key: Key,
@@ -130,6 +130,6 @@ pub(crate) fn check_head(head: &[u8], kept: u64) -> io::Result<()> {
     if head.len() as u64 == kept {
         return Ok(());
     }
-    let message = format!("{kept} bytes were kept free, but the head has {}", head.len());
+    let message = format!("{kept} bytes were reserved, but the head has {}", head.len());
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }

@@ -55,7 +55,7 @@ pub trait StoreExt: Store {
         let versions = self.publish(vec![writer.finish(&[])?])?;
         versions.into_iter().next().ok_or_else(|| StoreError::Unsupported {
             store: self.name(),
-            operation: "tell the version of what it has published",
+            operation: "report the version of what it has published",
         })
     }
 

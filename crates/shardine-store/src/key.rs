@@ -16,7 +16,7 @@ impl Key {
             return refuse("it is empty");
         }
         if text.contains(['\0', '\\']) {
-            return refuse("it holds a NUL or a backslash");
+            return refuse("it contains a NUL or a backslash");
         }
         for part in text.split('/') {
             match part {

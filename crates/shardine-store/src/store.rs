@@ -198,9 +198,9 @@ impl UnlistedKind {
     pub fn reason(self) -> &'static str {
         match self {
             Self::FolderLink => "a link to a folder",
-            Self::BrokenLink => "a link that leads nowhere",
-            Self::OddName => "a name that is not UTF-8 or holds a backslash",
-            Self::OddFolder => "a folder whose name is not UTF-8 or holds a backslash",
+            Self::BrokenLink => "a broken link",
+            Self::OddName => "a name that is not UTF-8 or contains a backslash",
+            Self::OddFolder => "a folder whose name is not UTF-8 or contains a backslash",
             Self::Special => "neither a file nor a folder",
             Self::LikeOwn => "named like a temporary file of Shardine, but not one",
             Self::OnlyCopy => "an interrupted job that holds the only copy of what was there",

@@ -216,7 +216,7 @@ fn random(seed: &mut u64) -> u64 {
 
 /// Jobs that others may delay or undo.
 const REFUSED_JOB: &[&str] =
-    &["in use by another program", "was changed while", "is under way", "no Zarr array or group"];
+    &["in use by another program", "was changed while", "is running", "no Zarr array or group"];
 
 fn jobs(mix: &Mix, scene: &Scene, seed: u64) -> Result {
     let mut seed = seed;
@@ -358,7 +358,7 @@ fn copy(mix: &Mix, scene: &Scene) -> Result {
         let (url, to) = (scene.url(), target.display().to_string());
         let role = format!("{}: copy", scene.name());
         let words = ["copy", &url, &to, "--verify", "content"];
-        let refused = ["was changed while it was copied", "kept changing", "gave up"];
+        let refused = ["changed during the copy", "kept changing", "gave up"];
         if mix.run_or_refused(&role, &words, &refused)?.is_some() {
             let read = mix.run(&["read", &to, "-o", "-"], &[])?;
             let said = String::from_utf8_lossy(&read.stderr);
@@ -434,7 +434,7 @@ fn append_jobs(mix: &Mix, scene: &Path, seed: u64) -> Result {
         };
         let reasons = [
             REFUSED_JOB,
-            &["ppend", "was replaced by", "asked for something", "does not fit what is there"],
+            &["ppend", "was replaced", "with different options", "does not match what is there"],
         ];
         let done = mix.run_or_refused("append: job", &words, &reasons.concat())?;
         if done.is_none() {

@@ -269,7 +269,7 @@ mod tests {
             (array().fill(-1), "fill value -1 is not legal for data type \"uint16\""),
             (array().fill(0.5), "fill value 0.5 is not legal"),
             (array().fill("seven"), "fill value \"seven\" is not legal"),
-            (array().dimension_names(["x"]), "1 names where the array has 2 axes"),
+            (array().dimension_names(["x"]), "1 names, but the array has 2 axes"),
             (Array::builder([1], "uint17"), "unknown data type \"uint17\""),
             (Array::builder([1], ">u2"), "a type has no byte order"),
         ] {

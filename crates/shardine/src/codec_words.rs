@@ -153,7 +153,9 @@ pub fn chain(words: &[String], data_type: &DataType) -> Result<Vec<CodecSpec>, S
     for word in words {
         match parse(word, data_type)? {
             Word::OnElements(_) if !on_bytes.is_empty() => {
-                return Err(format!("{word} works on elements and must come before the others"));
+                return Err(format!(
+                    "{word} works on elements and must come before the other codecs"
+                ));
             }
             Word::OnElements(codec) => codecs.push(codec),
             Word::OnBytes(codec) => on_bytes.push(codec),

@@ -86,13 +86,13 @@ pub enum Error {
         unproved: u64,
     },
     /// The metadata document is not the one that was read when the array was opened.
-    #[error("the metadata of {at} was changed by somebody else since the array was opened")]
+    #[error("the metadata of {at} has changed since the array was opened")]
     MetadataChanged {
         /// Which array.
         at: String,
     },
     /// Another data set, not a version of the one that was opened, has replaced it.
-    #[error("{at} was replaced by something else while it was in use")]
+    #[error("{at} was replaced while it was in use")]
     Replaced {
         /// Which data set.
         at: String,
@@ -137,8 +137,8 @@ pub enum Error {
     },
     /// A scale with several copies of its data in chunks of different shapes cannot be written.
     #[error(
-        "{at} has {copies} copies of its data, in chunks of different shapes; it is only read, as a writer of one copy \
-         would make them disagree"
+        "{at} stores {copies} copies of its data, in chunks of different shapes, and is \
+         read-only: writing one copy would make them disagree"
     )]
     SeveralCopies {
         /// Which volume.
@@ -147,7 +147,7 @@ pub enum Error {
         copies: usize,
     },
     /// Nothing says how a folder of shards is sharded.
-    #[error("nothing at {at} tells how its keys are sharded: there is no \"info\" that says so")]
+    #[error("it is unknown how the keys of {at} are sharded: it has no \"info\" that describes it")]
     NoKeyValues {
         /// Where it was looked for.
         at: String,
@@ -162,9 +162,9 @@ pub enum Error {
     },
     /// A mesh cannot be stored without its fragments, which lie before its manifest.
     #[error(
-        "key {key}: the manifest tells of {} bytes of fragments, and {given} were given; a mesh is stored with all its \
-         fragments",
-        told.map_or_else(|| "no known number of".to_owned(), |n| n.to_string())
+        "key {key}: the manifest lists {} bytes of fragments, but {given} were given; a mesh is \
+         stored with all its fragments",
+        told.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string())
     )]
     MeshWithoutFragments {
         /// Which key.
@@ -175,14 +175,14 @@ pub enum Error {
         given: u64,
     },
     /// Another append owns the end of the array.
-    #[error("another append to {at} is under way")]
+    #[error("another append to {at} is running")]
     AppendUnderWay {
         /// Which array.
         at: String,
     },
     /// The end of the array is owned by an append that is either still running or was killed; it
     /// cannot be determined from here which.
-    #[error("an append to {at} by {owner} is under way, or was killed")]
+    #[error("an append to {at} by {owner} is still running, or was killed")]
     AppendOwned {
         /// Which array.
         at: String,
@@ -191,7 +191,8 @@ pub enum Error {
     },
     /// Another append has taken over the end of the array, or the array has been replaced.
     #[error(
-        "this append no longer owns the end of {at}: another one has taken over, or the array was replaced"
+        "this append no longer owns the end of {at}: another append has taken over, or the array \
+         was replaced"
     )]
     AppendLost {
         /// Which array.
@@ -215,15 +216,15 @@ pub enum Error {
     },
     /// Nothing says how far a webknossos-wrap array extends.
     #[error(
-        "{at}: its extent is not known, as no datasource-properties.json tells it and its store \
-         cannot list its files"
+        "{at} has an unknown extent: no datasource-properties.json gives it, and its store cannot \
+         list files"
     )]
     NoExtent {
         /// Which array.
         at: String,
     },
     /// An array has more blocks than can be counted.
-    #[error("{at} has 2^64 blocks of {edge} voxels along an edge, or more")]
+    #[error("{at} has 2^64 or more blocks of {edge} voxels along an edge")]
     TooManyBlocks {
         /// Which array.
         at: String,
@@ -231,7 +232,7 @@ pub enum Error {
         edge: u64,
     },
     /// Arrays of this format are read-only.
-    #[error("{at} is stored as {format}, which is only read here")]
+    #[error("{at} is stored as {format}, which can be read but not written")]
     OnlyRead {
         /// Which array.
         at: String,
@@ -260,7 +261,7 @@ pub enum Error {
     },
     /// A data set holds something that the job would not carry over, so the result would be
     /// incomplete.
-    #[error("{at} is not copied or repacked without {what}")]
+    #[error("refusing to copy or repack {at} without {what}")]
     LeftOut {
         /// The data set.
         at: String,
@@ -268,7 +269,7 @@ pub enum Error {
         what: String,
     },
     /// Folders are nested deeper than in any hierarchy.
-    #[error("{at} lies more than {most} groups deep")]
+    #[error("{at} is nested more than {most} groups deep")]
     TooDeep {
         /// Where.
         at: String,
@@ -276,7 +277,7 @@ pub enum Error {
         most: usize,
     },
     /// Something already exists where a new array or group was to be created.
-    #[error("{at} exists already")]
+    #[error("{at} already exists")]
     Exists {
         /// Where.
         at: String,
@@ -322,7 +323,7 @@ pub enum Error {
     #[error(transparent)]
     Migrate(#[from] MigrateError),
     /// The operation would change Zarr version 2 metadata, which is read-only.
-    #[error("{at} has metadata of Zarr version 2 (\"{object}\"), which is never changed")]
+    #[error("{at} has Zarr v2 metadata (\"{object}\"), which is never changed")]
     ZarrV2 {
         /// Which node.
         at: String,
@@ -331,7 +332,7 @@ pub enum Error {
     },
     /// The store cannot list, and there is no consolidated metadata that names the nodes of a
     /// group.
-    #[error("its store cannot list what is in the group {at}, and it has no consolidated metadata")]
+    #[error("the store cannot list the group {at}, which has no consolidated metadata")]
     UnlistedGroup {
         /// Where.
         at: String,
@@ -339,7 +340,8 @@ pub enum Error {
     /// The store cannot list, and the grid of an array has room for too many objects to probe one
     /// by one.
     #[error(
-        "its store cannot list the objects of {at}, and {objects} are too many to ask for each"
+        "the store cannot list the objects of {at}, and {objects} are too many to request one by \
+         one"
     )]
     UnlistedObjects {
         /// Which array.
@@ -365,44 +367,50 @@ impl Error {
             Self::Engine(error) => engine_hint(error),
             Self::ElementType { held, .. } => Some(match held.rust_name() {
                 Some(name) => format!("ask for {name}"),
-                None => "no Rust type has such values; see read_elements and write_elements".to_owned(),
+                None => {
+                    "no Rust type has such values; see read_elements and write_elements".to_owned()
+                }
             }),
-            Self::MetadataChanged { .. } => {
-                Some("open the array again, and let only one at a time change its shape".to_owned())
-            }
-            Self::Replaced { .. } => Some("open it again, or run the same command again".to_owned()),
-            Self::AppendUnderWay { .. } => Some("wait until it has ended".to_owned()),
+            Self::MetadataChanged { .. } => Some(
+                "reopen the array, and let only one writer at a time change its shape".to_owned(),
+            ),
+            Self::Replaced { .. } => Some("reopen it, or run the same command again".to_owned()),
+            Self::AppendUnderWay { .. } => Some("wait until it finishes".to_owned()),
             Self::AppendOwned { .. } => {
-                Some("wait until it has ended, or take over if its process is gone".to_owned())
+                Some("wait until it finishes, or take over if its process is dead".to_owned())
             }
-            Self::AppendLost { .. } => Some("open the array again to see what it has".to_owned()),
-            Self::NoNode { at } => Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it")),
+            Self::AppendLost { .. } => Some("reopen the array to see its current shape".to_owned()),
+            Self::NoNode { at } => {
+                Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it"))
+            }
             Self::Unsupported { at, .. } => Some(format!(
-                "read it with a library that knows it; `shardine info {at}` shows all that is known here"
+                "read it with a library that supports it; `shardine info {at}` shows what can be \
+                 read of it"
             )),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"
                     .to_owned(),
             ),
-            Self::UnlistedObjects { .. } => Some(
-                "look at it through a store that can list, or read its metadata alone".to_owned(),
-            ),
+            Self::UnlistedObjects { .. } => {
+                Some("open it through a store that can list, or read only its metadata".to_owned())
+            }
             Self::LeftOut { .. } => Some(
-                "move it out of the data set, put what a link leads to in its place, or rename it; see docs/links.md"
+                "move it out of the data set, replace a link with its target, or rename it; see \
+                 docs/links.md"
                     .to_owned(),
             ),
             Self::Exists { .. } => {
-                Some("choose another place, or overwrite the array that is there".to_owned())
+                Some("choose another location, or overwrite the existing array".to_owned())
             }
             Self::GroupExists { .. } => {
-                Some("choose another place, or remove the group first".to_owned())
+                Some("choose another location, or remove the group first".to_owned())
             }
-            Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => {
-                Some("Zarr version 2 has its metadata in .zarray and .zgroup, not in zarr.json".to_owned())
-            }
+            Self::Metadata { source, .. } if **source == MetadataError::ZarrV2 => Some(
+                "Zarr v2 keeps its metadata in .zarray and .zgroup, not in zarr.json".to_owned(),
+            ),
             Self::ZarrV2 { .. } => Some(
-                "migrate it to version 3 first, which leaves the chunks where they are".to_owned(),
+                "migrate it to Zarr v3 first, which leaves the chunks where they are".to_owned(),
             ),
             Self::Cancelled => Some("run the same command again to resume".to_owned()),
             Self::Job(error) => Some(error.hint()),
@@ -415,7 +423,7 @@ impl Error {
             Self::Append(error) => error.hint(),
             Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(
-                "`shardine verify {at}` tells which; write them again, or accept the loss with \
+                "`shardine verify {at}` lists them; rewrite them, or accept the loss with \
                  `shardine repair --accept-loss`"
             )),
             _ => None,
@@ -452,17 +460,20 @@ impl Error {
 fn engine_hint(error: &EngineError) -> Option<String> {
     match error {
         EngineError::Shard { object, .. } => Some(format!(
-            "the other shards can still be read; write the region of this shard again, or restore \"{object}\" from a copy"
+            "the other shards can still be read; rewrite the region of this shard, or restore \
+             \"{object}\" from a copy"
         )),
         EngineError::Decode { chunk, .. } => Some(rewrite(chunk)),
         EngineError::Encode { chunk, source, .. } if matches!(**source, EncodeError::Old(_)) => {
             Some(rewrite(chunk))
         }
         EngineError::Strategy { .. } => Some(
-            "leave the choice to Shardine with the strategy auto, or make the array with a crc32c after the bytes of its index".to_owned(),
+            "let Shardine choose with the strategy auto, or create the array with crc32c after \
+             bytes in its index codecs"
+                .to_owned(),
         ),
         EngineError::Contention { .. } | EngineError::Unstable { .. } => {
-            Some("run it again when fewer writers are at work".to_owned())
+            Some("try again when fewer writers are active".to_owned())
         }
         _ => None,
     }
@@ -504,6 +515,6 @@ fn chunks(lost: u64, unproved: u64) -> String {
 /// What to do about a damaged chunk.
 fn rewrite(chunk: &[u64]) -> String {
     format!(
-        "the other chunks can still be read; write the whole of chunk {chunk:?} again to replace it"
+        "the other chunks can still be read; rewrite the whole of chunk {chunk:?} to replace it"
     )
 }

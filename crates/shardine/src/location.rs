@@ -179,7 +179,8 @@ impl Location {
             }
             Some((scheme, _)) => {
                 return Err(refuse(&format!(
-                    "{scheme}:// is not known; use a path, file://, s3://, gs://, az://, http:// or https://"
+                    "{scheme}:// is not supported; use a path, file://, s3://, gs://, az://, \
+                     http:// or https://"
                 )));
             }
         };
@@ -231,7 +232,7 @@ impl Location {
         let (url, store) = match &self.origin {
             Origin::Store => {
                 return Err(refuse(
-                    "its store was not made from a URL, so no other process can open it",
+                    "its store was not opened from a URL, so no other process can open it",
                 ));
             }
             Origin::Files(files) => {
@@ -239,7 +240,7 @@ impl Location {
             }
             Origin::Remote { store, options } => {
                 if store.has_user() {
-                    return Err(refuse("it has a user or a password in it, which is not recorded"));
+                    return Err(refuse("it contains a user or a password, which is not recorded"));
                 }
                 if let Some(name) = options.secret() {
                     let reason = format!(
@@ -377,10 +378,12 @@ fn file_path(rest: &str) -> Result<String, &'static str> {
     let host_end = rest.find('/').unwrap_or(rest.len());
     let (host, path) = rest.split_at(host_end);
     if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
-        return Err("files of other hosts cannot be reached; a path begins with a third slash");
+        return Err(
+            "files on other hosts cannot be reached; a local path starts with a third slash",
+        );
     }
     if path.contains(['?', '#']) {
-        return Err("a file has no query or fragment; in a name they are %3F and %23");
+        return Err("a file has no query or fragment; write ? and # in a name as %3F and %23");
     }
     let mut decoded = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
@@ -391,13 +394,13 @@ fn file_path(rest: &str) -> Result<String, &'static str> {
         }
         let mut digit = || bytes.next().and_then(|digit| char::from(digit).to_digit(16));
         let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err("a % is not followed by two hexadecimal digits; a % itself is %25");
+            return Err("a % is not followed by two hexadecimal digits; write a literal % as %25");
         };
         // Two hexadecimal digits make a byte.
         decoded.push((high * 16 + low) as u8);
     }
     if decoded.contains(&0) {
-        return Err("no path holds a NUL");
+        return Err("a path cannot contain NUL");
     }
     String::from_utf8(decoded).map_err(|_| "its path is not UTF-8")
 }
@@ -442,7 +445,7 @@ mod tests {
             ("file:///a%+1", "hexadecimal"),
             ("file:///%00", "NUL"),
             ("file:///%ff", "UTF-8"),
-            ("ftp://host/a", "not known"),
+            ("ftp://host/a", "not supported"),
             ("s3://", "no bucket"),
             ("http://host/a?b=c", "no query"),
         ] {
@@ -502,7 +505,7 @@ mod tests {
         assert_eq!(Location::from_spec(&spec).unwrap().to_string(), bucket.to_string());
         let memory = Location::root(Arc::new(shardine_store::MemoryStore::new()));
         assert_eq!(memory.url(), None);
-        assert!(memory.spec().unwrap_err().to_string().contains("not made from a URL"));
+        assert!(memory.spec().unwrap_err().to_string().contains("not opened from a URL"));
         let wrapped = bucket.with_store(Arc::clone(&memory.store));
         assert_eq!((wrapped.url(), wrapped.spec().is_ok()), (None, false));
     }

@@ -165,7 +165,7 @@ fn a_stream_that_ends_inside_a_plane_is_told_and_its_whole_planes_stay() {
     let mut input = numbers(1, 36);
     input.extend([7; 5]);
     let errors = fails_with_input(&folder, &["append", "a", "-"], &input);
-    assert!(errors.contains("5 bytes are over, of 24"), "{errors}");
+    assert!(errors.contains("after 5 of its 24 bytes"), "{errors}");
     assert!(errors.contains("3 whole planes"), "{errors}");
     assert_eq!(all(&folder), numbers(1, 36));
     // An empty stream appends nothing and is no error.
@@ -177,13 +177,13 @@ fn a_stream_that_ends_inside_a_plane_is_told_and_its_whole_planes_stay() {
 fn files_that_are_not_whole_planes_are_refused_before_anything_is_written() {
     let folder = array();
     folder.put("raw", &[0; 25]);
-    assert!(folder.refused(&["append", "a", "raw"]).contains("1 plane and 1 bytes over"));
+    assert!(folder.refused(&["append", "a", "raw"]).contains("1 plane with 1 bytes left over"));
     folder.put("in.npy", &npy(1, "'<u2'", false, "(1, 4, 3)", &numbers(1, 12)));
     assert!(folder.refused(&["append", "a", "in.npy"]).contains("1 x 4 x 3"));
     folder.put("in.npy", &npy(1, "'<u2'", false, "(12,)", &numbers(1, 12)));
-    assert!(folder.refused(&["append", "a", "in.npy"]).contains("has the shape 12"));
+    assert!(folder.refused(&["append", "a", "in.npy"]).contains("has shape 12"));
     folder.put("misnamed", &npy(1, "'<u2'", false, "(1, 3, 4)", &numbers(1, 12)));
-    assert!(folder.refused(&["append", "a", "misnamed"]).contains("begins like a .npy file"));
+    assert!(folder.refused(&["append", "a", "misnamed"]).contains("starts like a .npy file"));
     assert!(folder.refused(&["append", "a", "a"]).contains("is a folder"));
     assert!(folder.refused(&["append", "a", "missing"]).contains("missing"));
     assert!(folder.refused(&["append", "a", "raw", "--commit-every", "0"]).contains("0"));
@@ -278,7 +278,7 @@ fn an_array_that_changed_otherwise_is_not_gone_on_with() {
     document["shape"][0] = json!(5000);
     std::fs::write(&path, document.to_string()).unwrap();
     let errors = folder.refused(&["append", "a", "in.raw"]);
-    assert!(errors.contains("by something else"), "{errors}");
+    assert!(errors.contains("something else has since changed"), "{errors}");
     assert!(planes > 0);
 }
 

@@ -146,7 +146,7 @@ fn what_is_there_is_not_replaced_by_mistake() {
     assert_eq!(folder.ok(&["read", "x", "-o", "-"]), [5, 6, 7, 8]);
     std::fs::create_dir(folder.path("home")).unwrap();
     folder.put("home/letter", b"dear");
-    assert!(folder.refused(&["convert", "a.npy", "home", "--overwrite"]).contains("no array"));
+    assert!(folder.refused(&["convert", "a.npy", "home", "--overwrite"]).contains("not an array"));
     assert_eq!(folder.get("home/letter"), b"dear");
     folder.put("home/zarr.json", br#"{"zarr_format": 3, "node_type": "group"}"#);
     folder.refused(&["convert", "a.npy", "home", "--overwrite"]);
@@ -261,7 +261,7 @@ fn processes_share_a_file_by_parts() {
     assert!(said.contains("part 2/3 is done; parts 1, 3 have not finished yet"), "{said}");
     assert!(folder.refused(&["info", "a"]).contains("no Zarr"), "some parts are no array");
     assert!(folder.refused(&part("1/2")).contains("in 3 parts"));
-    assert!(folder.refused(&part("finish")).contains("parts 1, 3 have not ended yet"));
+    assert!(folder.refused(&part("finish")).contains("parts 1, 3 have not finished yet"));
     folder.ok(&part("1/3"));
     assert!(String::from_utf8(folder.ok(&part("3/3"))).unwrap().starts_with("made a:"));
     assert_eq!(folder.ok(&["read", "a", "-o", "-"]), data);

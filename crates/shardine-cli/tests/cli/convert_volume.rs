@@ -50,7 +50,7 @@ fn a_volume_becomes_a_group_and_a_volume_again() {
     let back: Value = serde_json::from_slice(&folder.get("back/info")).unwrap();
     assert_eq!(back, info);
     assert_eq!(folder.get("back/8_8_40/0.shard"), folder.get("volume/8_8_40/0.shard"));
-    assert!(folder.refused(&arguments).contains("exists already"));
+    assert!(folder.refused(&arguments).contains("already exists"));
     folder.ok(&[&arguments[..], &["--overwrite"]].concat());
     assert!(!folder.exists("back/.shardine-convert.json"));
 }

@@ -113,7 +113,7 @@ fn the_same_command_goes_on_where_it_stopped() {
     let marker = json!({"shardine_copy": 1, "source": source, "clearing": false});
     folder.put(&format!("to/{MARKER}"), marker.to_string().as_bytes());
     let refused = folder.refused(&["copy", "set/a", "to"]);
-    assert!(refused.contains("is the unfinished copy of"), "{refused}");
+    assert!(refused.contains("is an unfinished copy of"), "{refused}");
     assert!(refused.contains("--overwrite"), "{refused}");
     let told = folder.text(&["copy", "./set", "to"]);
     assert!(told.starts_with("copied 3 objects, "), "{told}");
@@ -154,12 +154,12 @@ fn a_copy_that_is_killed_goes_on() {
 fn what_cannot_be_copied_is_refused_in_one_line() {
     let folder = data_set();
     for (arguments, reason) in [
-        (&["copy", "set", "set"][..], "the same place"),
-        (&["copy", "set", "set/a/copy"], "one lies in the other"),
-        (&["copy", "set/a", "set", "--overwrite"], "one lies in the other"),
+        (&["copy", "set", "set"][..], "the same location"),
+        (&["copy", "set", "set/a/copy"], "one is inside the other"),
+        (&["copy", "set/a", "set", "--overwrite"], "one is inside the other"),
         (&["copy", "nowhere", "to"], "there is nothing at "),
         (&["copy", "in.raw", "to"], "is a single object, not a data set"),
-        (&["copy", "set", "in.raw"], "exists already"),
+        (&["copy", "set", "in.raw"], "already exists"),
         (&["copy", "set/a", "set/sub", "--overwrite"], "is not a data set"),
         (&["copy", "set", "to", "--requests", "0"], "not a number from 1 to 1024"),
         (&["copy", "set", "to", "--memory", "1KiB"], "at least 1 MiB"),
@@ -171,7 +171,7 @@ fn what_cannot_be_copied_is_refused_in_one_line() {
     }
     folder.ok(&["copy", "set", "to"]);
     let refused = folder.refused(&["copy", "set/a", "to"]);
-    assert!(refused.contains("exists already") && refused.contains("--overwrite"), "{refused}");
+    assert!(refused.contains("already exists") && refused.contains("--overwrite"), "{refused}");
     folder.ok(&["copy", "set/a", "to", "--overwrite"]);
     assert!(same(&folder, "set/a", "to"));
 }

@@ -176,7 +176,7 @@ fn what_exists_is_replaced_only_when_told_to() {
     folder.put("in.raw", &[1; 8]);
     folder.ok(&["write", "a", "in.raw"]);
     let errors = folder.refused(&create);
-    assert!(errors.contains("exists already") && errors.contains("--overwrite"), "{errors}");
+    assert!(errors.contains("already exists") && errors.contains("--overwrite"), "{errors}");
     assert_eq!(folder.text(&["read", "a"]), "1 1 1 1 1 1 1 1\n");
     folder.ok(&[&create[..], &["--overwrite"]].concat());
     assert_eq!(folder.text(&["read", "a"]), "0 0 0 0 0 0 0 0\n");
@@ -263,7 +263,7 @@ fn a_group_in_the_way_is_named_and_not_offered_for_overwriting() {
         let errors = folder.refused(&[&create[..], more].concat());
         assert!(errors.contains("there is a group at"), "{errors}");
         assert!(errors.contains("remove the group first"), "{errors}");
-        assert!(!errors.contains("exists already"), "{errors}");
+        assert!(!errors.contains("already exists"), "{errors}");
         assert!(!errors.contains("--overwrite"), "{errors}");
     }
 }
@@ -286,6 +286,6 @@ fn nothing_is_created_where_a_killed_job_has_left_an_array_without_its_name() {
     });
     folder.put(".shardine-a.job/job.json", job.to_string().as_bytes());
     let refused = folder.refused(&create);
-    assert!(refused.contains("exists already"), "{refused}");
+    assert!(refused.contains("already exists"), "{refused}");
     assert_eq!(folder.ok(&["read", "a", "-o", "-"]), [1, 2, 3, 4]);
 }

@@ -57,7 +57,7 @@ fn numbers_are_converted_only_when_asked_for_and_only_if_they_fit() {
     folder.put("in.npy", &npy(1, "'<f8'", false, "(2, 2)", &data));
     let errors = folder.refused(&["write", "a", "in.npy"]);
     assert!(
-        errors.contains("the file holds <f8, the array uint8; use --cast to convert"),
+        errors.contains("the file holds <f8, but the array holds uint8; use --cast to convert"),
         "{errors}"
     );
     folder.ok(&["write", "a", "--cast", "in.npy"]);
@@ -121,10 +121,7 @@ fn hostile_files_are_refused() {
         (&good[..good.len() - 1], "its header says"),
         (&[&good[..], &[0]].concat(), "its header says"),
         (&npy(1, "'|O'", false, "(2,)", &[1, 2]), "holds |O"),
-        (
-            &npy(1, "'|u1'", false, "(18446744073709551615, 18446744073709551615)", &[]),
-            "has the shape",
-        ),
+        (&npy(1, "'|u1'", false, "(18446744073709551615, 18446744073709551615)", &[]), "has shape"),
     ] {
         folder.put("in.npy", bytes);
         let errors = folder.refused(&["write", "a", "in.npy"]);

@@ -62,7 +62,7 @@ fn a_part_says_what_is_missing_and_another_number_is_refused() {
         folder.refused(&arguments.each_ref().map(String::as_str))
     };
     assert!(refused("1/2").contains("in 3 parts"));
-    assert!(refused("finish").contains("parts 1, 3 have not ended yet"));
+    assert!(refused("finish").contains("parts 1, 3 have not finished yet"));
     let alone = folder.refused(&["shard", "a", "--chunks-per-shard", "2", "-o", "s"]);
     assert!(alone.contains("in 3 parts"), "{alone}");
     for wrong in ["0/3", "4/3", "x", "1/0"] {

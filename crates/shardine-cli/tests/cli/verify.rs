@@ -33,7 +33,7 @@ fn damage_exits_with_1_and_is_named() {
     for line in [
         "c/0/1 (shard 0,1)",
         "  damage index: bytes 32..100: the index cannot be decoded: codec \"crc32c\": stored",
-        "  next: restore the object from a copy, or write its region again",
+        "  next: restore the object from a copy, or rewrite its region",
         "c/1/1 (shard 1,1)",
         "  damage chunk: chunk 2,3, bytes 8..16: the chunk cannot be decoded: codec",
         "2 findings of damage (index, chunk): 1 array, 4 objects, 12 chunks, 400 B",
@@ -74,7 +74,7 @@ fn what_cannot_be_checked_exits_with_2() {
     assert!(folder.refused(&["verify", "b"]).contains("there is no Zarr array or group"));
     assert!(folder.refused(&["verify", "b", "--json"]).contains("\"hint\":\"no such file"));
     folder.put("a/zarr.json", b"{\"zarr_format\": 2}");
-    assert!(folder.refused(&["verify", "a"]).contains("Zarr version 2"));
+    assert!(folder.refused(&["verify", "a"]).contains("Zarr v2"));
     folder.put("a/zarr.json", b"{");
     let text = damaged(&folder, &["verify", "a"]);
     assert!(text.starts_with("zarr.json\n  damage metadata: "), "{text}");

@@ -43,7 +43,8 @@ fn split(input: &[u8]) -> Result<(usize, &[u8]), CodecError> {
     };
     let size = u32::from_le_bytes(*size) as usize;
     if size > MAX_INPUT || size > block.len().saturating_mul(MAX_RATIO) {
-        let reason = format!("its header says {size} decoded bytes, which no such block has");
+        let reason =
+            format!("its header says {size} decoded bytes, which is impossible for such a block");
         return Err(CodecError::corrupt(NAME, input.len(), reason));
     }
     Ok((size, block))

@@ -97,7 +97,7 @@ impl Shuffle {
         } else if input.len().is_multiple_of(size) {
             reorder(input, size, out);
         } else {
-            return Err(format!("the data is no multiple of elements of {size} bytes"));
+            return Err(format!("the data does not hold whole elements of {size} bytes"));
         }
         Ok(input.len())
     }

@@ -49,7 +49,7 @@ impl Transpose {
             Order::Axes(axes) if axes.len() == rank => Ok(axes.clone()),
             Order::Axes(axes) => Err(CodecError::unsupported(
                 NAME,
-                format!("\"order\" has {} axes, the array has {rank}", axes.len()),
+                format!("\"order\" has {} axes, but the array has {rank}", axes.len()),
             )),
             Order::Same => Ok((0..rank).collect()),
             Order::Reversed => Ok((0..rank).rev().collect()),

@@ -56,7 +56,7 @@ pub trait Element: Copy + Debug + PartialEq + Send + Sync + 'static + sealed::Se
 
 /// A stored element that is not a value of its type: a `bool` that is neither 0 nor 1.
 #[derive(Debug, Clone, Copy, thiserror::Error, PartialEq, Eq)]
-#[error("element {index} of the region is 0x{byte:02x}, which is no {name}")]
+#[error("element {index} of the region is 0x{byte:02x}, which is not a {name}")]
 pub struct InvalidElement {
     /// Its position among those that were read, in C order.
     pub index: usize,

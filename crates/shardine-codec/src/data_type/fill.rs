@@ -50,7 +50,7 @@ pub(super) fn check(data_type: &DataType, fill: &FillValue) -> Result<(), DataTy
 /// Appends the element that `json` stands for.
 fn write(data_type: &DataType, json: &Value, out: &mut Vec<u8>) -> Result<(), String> {
     if json.is_null() {
-        return Err("null stands for no value; every array has a fill value of its type".into());
+        return Err("null is not a value; every array has a fill value of its type".into());
     }
     match &data_type.inner.class {
         Class::Bool => match json {
@@ -72,7 +72,7 @@ fn write(data_type: &DataType, json: &Value, out: &mut Vec<u8>) -> Result<(), St
                 bytes.resize(*len, 0);
             }
             if bytes.len() != *len {
-                return Err(format!("it has {} bytes where an element has {len}", bytes.len()));
+                return Err(format!("it has {} bytes, but an element has {len}", bytes.len()));
             }
             out.append(&mut bytes);
         }
@@ -85,7 +85,7 @@ fn write(data_type: &DataType, json: &Value, out: &mut Vec<u8>) -> Result<(), St
             let text = json.as_str().ok_or("it must be a string")?;
             let count = text.chars().count();
             if count > *chars {
-                return Err(format!("it has {count} characters where {chars} fit"));
+                return Err(format!("it has {count} characters, but only {chars} fit"));
             }
             out.extend(text.chars().flat_map(|c| u32::from(c).to_le_bytes()));
             out.resize(out.len() + 4 * (chars - count), 0);
@@ -106,7 +106,10 @@ fn write(data_type: &DataType, json: &Value, out: &mut Vec<u8>) -> Result<(), St
             Value::String(_) => {
                 let bytes = bytes_value(json)?;
                 if data_type.size() != ElementSize::Fixed(bytes.len()) {
-                    return Err(format!("its base64 has {} bytes, which is wrong", bytes.len()));
+                    return Err(format!(
+                        "its base64 has {} bytes, which is the wrong length",
+                        bytes.len()
+                    ));
                 }
                 out.extend_from_slice(&bytes);
             }

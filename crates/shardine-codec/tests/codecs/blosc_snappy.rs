@@ -202,7 +202,7 @@ fn every_lie_in_a_snappy_frame_is_named() {
         (0, 0x0248_0102, "flags 0x48"),
         (0, 0x0040_0102, "elements of 0 bytes"),
         (0, 0x0340_0102, "block 0 at 24"),
-        (4, 600, "decoded to 600 bytes where 400 were expected"),
+        (4, 600, "decoded to 600 bytes, but 400 were expected"),
         (8, 299, "299"),
         (8, 1, "no room for the starts of 400 blocks"),
         (16, 23, "block 0 starts at 23"),

@@ -188,7 +188,7 @@ fn every_lie_in_a_blosc_header_is_named() {
         codec.decode(context, &bad, 10_000, &mut Vec::new()).unwrap_err().to_string()
     };
     assert!(lie(0, 0).contains("format version 0"), "{}", lie(0, 0));
-    assert!(lie(4, 20_000).contains("more than the 10000 bytes"), "{}", lie(4, 20_000));
+    assert!(lie(4, 20_000).contains("more than the limit of 10000 bytes"), "{}", lie(4, 20_000));
     assert!(lie(4, u32::MAX).contains("4294967295 decoded bytes"), "{}", lie(4, u32::MAX));
     assert!(lie(8, 0).contains("blocks of 0"), "{}", lie(8, 0));
     assert!(lie(8, 2001).contains("blocks of 2001"), "{}", lie(8, 2001));

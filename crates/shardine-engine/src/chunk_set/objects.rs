@@ -156,6 +156,6 @@ pub(super) fn ask_length(object: &dyn Object) -> Result<u64, StoreError> {
 pub(super) fn told_length(object: &dyn Object) -> Result<u64, StoreError> {
     object.len().ok_or_else(|| StoreError::Unsupported {
         store: format!("{object:?}"),
-        operation: "tell its length",
+        operation: "report its length",
     })
 }

@@ -580,7 +580,7 @@ impl KeyedShards {
         // Overlapping indexes could add up to any multiple of the shard's length.
         if total > len {
             let reason =
-                format!("its indexes are said to have {total} bytes in all, and it has {len}");
+                format!("its table gives its indexes {total} bytes in total, but it has {len}");
             return Err(StoreError::Damaged { key: key.clone(), reason });
         }
         let mut entries = 0usize;
@@ -612,7 +612,7 @@ impl KeyedShards {
                 // values.
                 let most = len.saturating_add(1 << 16).min(MAX_ENTRIES as u64);
                 if entries as u64 > most {
-                    let reason = format!("it has more than {most} keys, which is not believed");
+                    let reason = format!("it claims more than {most} keys, which is implausible");
                     return Err(StoreError::Damaged { key: key.clone(), reason });
                 }
                 minishards.push((*minishard, index));
@@ -655,7 +655,7 @@ fn are_near(read: &Range<u64>, next: &Range<u64>) -> bool {
 fn check_index(key: &Key, minishard: u64, range: &Range<u64>) -> Result<(), StoreError> {
     let len = range.end - range.start;
     if len > MAX_INDEX as u64 {
-        let reason = format!("the index of minishard {minishard} is said to have {len} bytes");
+        let reason = format!("the index of minishard {minishard} is recorded as {len} bytes");
         return Err(StoreError::Damaged { key: key.clone(), reason });
     }
     Ok(())

@@ -25,7 +25,7 @@ pub enum DecodeError {
     #[error(transparent)]
     Shard(#[from] ShardError),
     /// A chunk inside a shard cannot be decoded.
-    #[error("chunk {entry} of the shard inside: {source}")]
+    #[error("chunk {entry} of the inner shard: {source}")]
     Nested {
         /// Its number in the index.
         entry: usize,

@@ -82,7 +82,7 @@ fn resolve(
     };
     let here = format!("{at}[{position}].configuration");
     if depth >= MAX_DEPTH {
-        let reason = format!("shards lie more than {MAX_DEPTH} deep in each other");
+        let reason = format!("shards are nested more than {MAX_DEPTH} deep");
         return Err(LayoutError::Sharding { at: here, reason });
     }
     let mut arrays = pushed.to_vec();
@@ -92,7 +92,7 @@ fn resolve(
     }
     for (i, codec) in instantiate(&specs[..position], at, 0)? {
         let Codec::ArrayToArray(codec) = codec else {
-            let reason = format!("\"{}\" may not stand before sharding_indexed", specs[i].name);
+            let reason = format!("\"{}\" may not come before sharding_indexed", specs[i].name);
             return Err(LayoutError::Sharding { at: format!("{at}[{i}]"), reason });
         };
         arrays.push(codec);
@@ -100,7 +100,7 @@ fn resolve(
     let mut bytes: Vec<Arc<dyn BytesToBytes>> = Vec::new();
     for (i, codec) in instantiate(&specs[position + 1..], at, position + 1)? {
         let Codec::BytesToBytes(codec) = codec else {
-            let reason = "only bytes -> bytes codecs may stand after sharding_indexed".to_owned();
+            let reason = "only bytes -> bytes codecs may come after sharding_indexed".to_owned();
             return Err(LayoutError::Sharding { at: format!("{at}[{i}]"), reason });
         };
         bytes.push(codec);
@@ -266,7 +266,7 @@ impl Leaf {
         let too_large = || LayoutError::Sharding {
             at: at.to_owned(),
             reason: format!(
-                "a chunk of {:?} elements is larger than memory can be",
+                "a chunk of {:?} elements exceeds the address space",
                 codec.spec().shape
             ),
         };

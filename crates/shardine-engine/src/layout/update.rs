@@ -15,13 +15,13 @@ use crate::source::{MemorySource, Source, SourceError};
 #[non_exhaustive]
 pub enum EncodeError {
     /// The previous contents cannot be decoded, so nothing can be merged with them.
-    #[error("the chunk that is to be updated cannot be read: {0}")]
+    #[error("cannot read the chunk to be updated: {0}")]
     Old(#[from] DecodeError),
     /// A codec refused the elements.
     #[error(transparent)]
     Codec(#[from] CodecError),
     /// A chunk inside a shard cannot be encoded.
-    #[error("chunk {entry} of the shard inside: {source}")]
+    #[error("chunk {entry} of the inner shard: {source}")]
     Nested {
         /// Its number in the index.
         entry: usize,
@@ -29,7 +29,7 @@ pub enum EncodeError {
         source: Box<EncodeError>,
     },
     /// The source failed to provide the elements.
-    #[error("the elements to be written cannot be had: {0}")]
+    #[error("cannot get the elements to be written: {0}")]
     Source(SourceError),
 }
 

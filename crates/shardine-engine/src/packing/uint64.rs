@@ -280,7 +280,7 @@ impl SharedPacking for Uint64Packing {
     }
 
     fn in_place_refusal(&self) -> &'static str {
-        "its shards have no checksum, so that nobody could tell a torn one"
+        "its shards have no checksum, so a torn write would go unnoticed"
     }
 
     fn change(&self, engine: &Engine, change: &Change<'_>) -> Result<ChangeReport, Error> {

@@ -377,11 +377,11 @@ impl SharedPacking for WkwPacking {
     }
 
     fn in_place_refusal(&self) -> &'static str {
-        "files of webknossos-wrap are only read"
+        "webknossos-wrap files are read-only"
     }
 
     fn change(&self, _: &Engine, _: &Change<'_>) -> Result<ChangeReport, Error> {
-        let (store, operation) = (self.store.name(), "change files of webknossos-wrap");
+        let (store, operation) = (self.store.name(), "change webknossos-wrap files");
         Err(StoreError::Unsupported { store, operation }.into())
     }
 }

@@ -81,7 +81,7 @@ pub enum ShardError {
         chunks: usize,
     },
     /// The index does not have the number of entries that the metadata implies.
-    #[error("shard index holds {actual} bytes of entries where {expected} were expected")]
+    #[error("shard index holds {actual} bytes of entries, but {expected} were expected")]
     EntryCount {
         /// 16 bytes per chunk.
         expected: usize,

@@ -46,13 +46,13 @@ pub enum WkwError {
         needed: u64,
     },
     /// The magic bytes are wrong.
-    #[error("it begins with {found:02x?}, not with \"WKW\"")]
+    #[error("it starts with {found:02x?}, not with \"WKW\"")]
     Magic {
         /// Its first bytes.
         found: [u8; 3],
     },
     /// A header field has an unknown value, or one that is too large.
-    #[error("its {member} is {value}, which is not known here")]
+    #[error("its {member} is {value}, which is not supported")]
     Member {
         /// Which field.
         member: &'static str,
@@ -69,7 +69,7 @@ pub enum WkwError {
     },
     /// The stated start of the first block lies inside the header or jump table, or past the end of
     /// the file.
-    #[error("its blocks are said to begin at byte {offset}, but they follow {head} bytes")]
+    #[error("its blocks are recorded at byte {offset}, but its jump table ends at byte {head}")]
     DataOffset {
         /// The stated start.
         offset: u64,
@@ -77,7 +77,7 @@ pub enum WkwError {
         head: u64,
     },
     /// It does not match its data set.
-    #[error("its header says {member} {found}, that of the data set {expected}")]
+    #[error("its header says {member} {found}, but that of the data set says {expected}")]
     Differs {
         /// Which field.
         member: &'static str,
@@ -88,7 +88,7 @@ pub enum WkwError {
     },
     /// According to the jump table a block ends at or before its start, or past the end of the
     /// file.
-    #[error("block {block} is said to be bytes {start}..{end} of {len}")]
+    #[error("block {block} is recorded at bytes {start}..{end} of {len}")]
     Block {
         /// Its number.
         block: u64,

@@ -23,7 +23,7 @@ pub(super) fn refusal(shard: Option<&ShardLayout>) -> Option<&'static str> {
     match shard {
         None => Some("a codec beside sharding_indexed encodes the shard as a whole"),
         Some(shard) if !shard.index.is_checksummed() => {
-            Some("its index has no checksum, so that nobody could tell a torn one")
+            Some("its index has no checksum, so a torn write would go unnoticed")
         }
         Some(_) => None,
     }

@@ -58,14 +58,14 @@ impl Held for FileHold {
             Err(StoreError::Unsupported { store, operation })
         };
         if !self.lock.writable {
-            return unsupported("be changed in place: it may not be written to");
+            return unsupported("be changed in place: it is not writable");
         }
         let disk = &self.store.0.disk;
         let found = disk.examine_open(&self.lock.file, path);
         let found = found.map_err(|e| failed("examine", path, e))?;
         let named = disk.examine_link(path).map_err(|e| failed("examine", path, e))?;
         if named.is_symlink() || found.nlink() > 1 {
-            return unsupported("be changed in place: the file has another name, too");
+            return unsupported("be changed in place: the file has more than one name");
         }
         // Its version would not be distinguishable from others without an explicitly set time,
         // which only the owner may set.

@@ -56,8 +56,8 @@ impl Folder {
                 Condition::None => Ok(()),
                 _ => {
                     let store = self.path.display().to_string();
-                    let operation = "write on a condition where a link to nowhere, or a file that cannot be \
-                                     opened, has the name";
+                    let operation = "write conditionally where a broken link, or a file that \
+                                     cannot be opened, has the name";
                     Err(StoreError::Unsupported { store, operation })
                 }
             };
@@ -69,7 +69,7 @@ impl Folder {
                 (Condition::None, true) => return Ok(()),
                 (_, true) => {
                     let store = self.path.display().to_string();
-                    let operation = "write on a condition: its file system has no locks";
+                    let operation = "write conditionally: its file system has no locks";
                     return Err(StoreError::Unsupported { store, operation });
                 }
                 (_, false) => return Err(failed("lock the folder", &self.path, e)),

@@ -66,7 +66,7 @@ pub(super) fn remove(
 ) -> Result<bool, StoreError> {
     let path = folder_of(store, prefix).join(name);
     if name.contains('/') || !matches!(kind_of(name), Some(kind) if kind != LeftoverKind::Journal) {
-        let reason = "it is no leftover that may be removed";
+        let reason = "it is not a leftover that may be removed";
         return Err(StoreError::Key { text: name.to_owned(), reason });
     }
     let disk = &store.0.disk;

@@ -116,7 +116,7 @@ impl FileStore {
             // The target of a link that is broken for now cannot be determined here.
             let found = disk.find_link(nearest).map_err(|e| failed("examine", nearest, e))?;
             if found.is_some_and(|found| found.is_symlink()) {
-                let message = "it is a link that leads nowhere";
+                let message = "it is a broken link";
                 return Err(failed("examine", nearest, io::Error::other(message)));
             }
             match nearest.parent() {

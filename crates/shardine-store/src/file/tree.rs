@@ -160,7 +160,7 @@ impl FileStore {
         let found = self.0.disk.resolve(&folder).map_err(|e| failed("examine", &folder, e))?;
         let name = found.file_name().and_then(OsStr::to_str);
         let (Some(above), Some(name)) = (found.parent(), name) else {
-            let (text, reason) = (found.display().to_string(), "nothing can lie beside it");
+            let (text, reason) = (found.display().to_string(), "nothing can be stored next to it");
             return Err(StoreError::Key { text, reason });
         };
         Ok((self.with_root(above.to_owned()), Key::new(name)?))
@@ -302,7 +302,9 @@ impl FileStore {
             // Should never happen. Rename it back.
             Ok(()) => fs::rename(self.path(&probe), &path).map_err(wrong),
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => {
-                let operation = "be replaced: its folder is in a lower layer of an overlay file system and cannot be renamed; name another place for the result";
+                let operation = "be replaced: its folder is in a lower layer of an overlay file \
+                                 system and cannot be renamed; choose another location for the \
+                                 result";
                 Err(StoreError::Unsupported { store: path.display().to_string(), operation })
             }
             Err(e) => Err(wrong(e)),
@@ -698,6 +700,6 @@ pub(super) fn check_depth(path: &Path, depth: usize) -> Result<(), StoreError> {
     if depth <= MAX_DEPTH {
         return Ok(());
     }
-    let message = format!("it lies more than {MAX_DEPTH} folders deep");
+    let message = format!("it is nested more than {MAX_DEPTH} folders deep");
     Err(failed("list", path, io::Error::other(message)))
 }

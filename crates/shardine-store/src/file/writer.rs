@@ -150,7 +150,7 @@ impl ObjectWriter for FileWriter {
             .map_err(|e| failed("write the head of", &this.path, e))?;
         let unwritten = this.unwritten.load(Ordering::Relaxed);
         if unwritten != 0 {
-            let message = format!("{unwritten} bytes of it could not be written before");
+            let message = format!("{unwritten} bytes of it could not be written earlier");
             return Err(failed("finish", &this.path, io::Error::other(message)));
         }
         this.write_at(head, 0)?;

@@ -18,7 +18,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// Writing elements to a stream failed, or its reader has gone away.
-    #[error("the elements cannot be written: {source}")]
+    #[error("cannot write the elements: {source}")]
     Stream {
         /// The error of the system.
         source: io::Error,
@@ -42,13 +42,13 @@ pub enum FileError {
         name: String,
     },
     /// Something already exists there and must not be replaced.
-    #[error("{name} exists already")]
+    #[error("{name} already exists")]
     Exists {
         /// What.
         name: String,
     },
     /// All candidate names for a temporary file are taken.
-    #[error("{name}: no temporary file can be made beside it")]
+    #[error("{name}: cannot create a temporary file next to it")]
     NoTemporary {
         /// The file that it was to become.
         name: String,
@@ -62,7 +62,7 @@ pub enum FileError {
         source: NpyError,
     },
     /// The shape of the file is not that of the region.
-    #[error("{name}: has the shape {}, the region {}", shown(found), shown(wanted))]
+    #[error("{name}: has shape {}, but the region has {}", shown(found), shown(wanted))]
     Shape {
         /// Which file.
         name: String,
@@ -72,7 +72,7 @@ pub enum FileError {
         wanted: Vec<u64>,
     },
     /// The file does not hold planes of an array.
-    #[error("{name}: has the shape {}, planes of the array {}", shown(found), shown(plane))]
+    #[error("{name}: has shape {}, but planes of the array have {}", shown(found), shown(plane))]
     PlaneShape {
         /// Which file.
         name: String,
@@ -90,13 +90,13 @@ pub enum FileError {
         source: TypeError,
     },
     /// Raw bytes do not say what they are, so they cannot be converted.
-    #[error("{name}: raw bytes do not tell their type, so they cannot be converted")]
+    #[error("{name}: raw bytes have no recorded type, so they cannot be converted")]
     CastOfRaw {
         /// Which file.
         name: String,
     },
     /// The file is shorter or longer than its header says.
-    #[error("{name}: has {actual} bytes, its header says {}", counted(*expected))]
+    #[error("{name}: has {actual} bytes, but its header says {}", counted(*expected))]
     HeaderLength {
         /// Which file.
         name: String,
@@ -107,7 +107,7 @@ pub enum FileError {
     },
     /// The file is shorter or longer than the region.
     #[error(
-        "{name}: has {actual} bytes, the region ({} of {data_type}) {}", shown(shape), counted(*expected)
+        "{name}: has {actual} bytes, but the region ({} of {data_type}) has {}", shown(shape), counted(*expected)
     )]
     RawLength {
         /// Which file.
@@ -125,7 +125,8 @@ pub enum FileError {
     },
     /// The file does not hold whole planes.
     #[error(
-        "{name}: has {found} {unit}, which are {} and {} {unit} over; a plane ({} of {data_type}) has {plane_has}",
+        "{name}: has {found} {unit}, which is {} with {} {unit} left over; a plane ({} of \
+         {data_type}) has {plane_has}",
         planes(*found, *plane_has),
         found.checked_rem(*plane_has).unwrap_or(*found),
         shown(plane)
@@ -155,7 +156,7 @@ pub enum FileError {
         source: RawError,
     },
     /// No file can hold this many elements.
-    #[error("{name}: {} elements of {data_type} are not in a file", shown(shape))]
+    #[error("{name}: no file can hold {} elements of {data_type}", shown(shape))]
     TooMany {
         /// Which file.
         name: String,
@@ -171,20 +172,20 @@ pub enum FileError {
         data_type: String,
     },
     /// The region is too large for any file.
-    #[error("a region of {} elements is larger than a file can be", shown(shape))]
+    #[error("a region of {} elements is too large for a file", shown(shape))]
     TooLarge {
         /// Its shape.
         shape: Vec<u64>,
     },
     /// More memory was requested for elements than can be addressed.
-    #[error("a buffer of {bytes} bytes is larger than memory can be")]
+    #[error("a buffer of {bytes} bytes exceeds the address space")]
     Memory {
         /// The bytes requested.
         bytes: u64,
     },
     /// Strings in a raw file are separated by NUL, so none may contain one.
     #[error(
-        "string {element} of the region holds a NUL, which the raw form cannot tell from the end of a string"
+        "string {element} of the region contains a NUL, which would end the string in the raw form"
     )]
     Nul {
         /// The number of the string, in C order.
@@ -211,12 +212,12 @@ impl FileError {
     /// What to do next, if there is anything to suggest.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Spool { .. } => "TMPDIR names the folder for temporary files",
-            Self::Exists { .. } => "choose another name, or overwrite the file that is there",
-            Self::CastOfRaw { .. } => "give a .npy file, or do not convert",
+            Self::Spool { .. } => "set TMPDIR to choose the folder for temporary files",
+            Self::Exists { .. } => "choose another name, or overwrite the existing file",
+            Self::CastOfRaw { .. } => "use a .npy file, or do not convert",
             Self::RawLength { looks_like_npy: true, .. }
             | Self::Planes { looks_like_npy: true, .. } => {
-                "it begins like a .npy file; only names that end in .npy are read as such"
+                "it starts like a .npy file; only files whose names end in .npy are read as one"
             }
             Self::VariableInNpy { .. } => {
                 "give the output another name, such as out.raw, to get raw bytes"

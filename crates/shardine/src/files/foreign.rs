@@ -10,9 +10,9 @@ pub struct ForeignFile {
     pub advice: &'static str,
 }
 
-const IMAGE: &str = "convert to .npy, and make the image from that with another tool";
-const SCIENCE: &str = "convert to Zarr or .npy, and make the file from that with xarray or h5py";
-const ARCHIVE: &str = "convert to a folder, and pack what is in it with `zip -0 -r`";
+const IMAGE: &str = "convert to .npy, then create the image from it with another tool";
+const SCIENCE: &str = "convert to Zarr or .npy, then create the file from it with xarray or h5py";
+const ARCHIVE: &str = "convert to a folder, then pack its contents with `zip -0 -r`";
 
 /// The endings of names, in lower case.
 const ENDINGS: [(&str, &str, &str); 14] = [

@@ -83,13 +83,13 @@ pub enum RawError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// It has too many.
-    #[error("holds more elements than the {wanted} of the region")]
+    #[error("holds more than the {wanted} elements of the region")]
     More {
         /// The number of elements expected.
         wanted: u64,
     },
     /// It has too few.
-    #[error("holds {found} elements, the region has {wanted}")]
+    #[error("holds {found} elements, but the region has {wanted}")]
     Fewer {
         /// The number of elements found.
         found: u64,

@@ -66,7 +66,7 @@ fn json_of(descr: &Descr) -> Option<Value> {
 #[non_exhaustive]
 pub enum TypeError {
     /// They are numbers of another type, and conversion was not allowed.
-    #[error("the file holds {found}, the array {wanted}")]
+    #[error("the file holds {found}, but the array holds {wanted}")]
     Uncast {
         /// numpy's name of the type in the file.
         found: String,
@@ -74,7 +74,7 @@ pub enum TypeError {
         wanted: String,
     },
     /// They are of another type, and at least one of the two is not numeric.
-    #[error("the file holds {found}, the array {wanted}")]
+    #[error("the file holds {found}, but the array holds {wanted}")]
     Differs {
         /// numpy's name of the type in the file.
         found: String,
@@ -83,7 +83,8 @@ pub enum TypeError {
     },
     /// Conversion was requested, but at least one of the two types is not numeric.
     #[error(
-        "the file holds {found}, the array {wanted}, and only bool, integers and float16, float32, float64 are converted"
+        "the file holds {found} and the array {wanted}; only bool, integers and float16, float32, \
+         float64 can be converted"
     )]
     NoNumbers {
         /// numpy's name of the type in the file.

@@ -106,7 +106,7 @@ pub enum ArrayLayoutError {
         fitting: Vec<u64>,
     },
     /// The length of a shard would overflow.
-    #[error("shards of {counts:?} chunks are longer than can be counted")]
+    #[error("shards of {counts:?} chunks are too long to count")]
     TooLong {
         /// As given.
         counts: Vec<u64>,
@@ -118,7 +118,7 @@ pub enum ArrayLayoutError {
         reason: String,
     },
     /// Index codecs for an array without shards.
-    #[error("codecs of an index are given, but without shards there is none")]
+    #[error("index codecs are given, but without shards there is no index")]
     NoIndex,
     /// The fill value does not fit the type.
     #[error("the fill value: {source}")]
@@ -127,7 +127,7 @@ pub enum ArrayLayoutError {
         source: DataTypeError,
     },
     /// The names do not match the axes.
-    #[error("there are {given} names where the array has {rank} axes")]
+    #[error("there are {given} names, but the array has {rank} axes")]
     Names {
         /// The number given.
         given: usize,

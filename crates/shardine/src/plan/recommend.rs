@@ -151,12 +151,12 @@ fn choose_chunk(situation: &Situation) -> (Vec<u64>, Choice) {
     };
     if raw > most && situation.raw(&fresh) < raw {
         let reason = format!(
-            "a chunk of {} before compression is too large: whoever wants any of it decodes all of it",
+            "a chunk of {} before compression is too large: reading any of it decodes all of it",
             megabytes(raw)
         );
         return (fresh, Choice::new(Rule::ChunkTooLarge, reason));
     }
-    let reason = "the chunks that are there suit, and are moved without being decoded";
+    let reason = "the existing chunks are suitable, and are moved without being decoded";
     (current.chunk.clone(), Choice::new(Rule::ChunkKept, reason))
 }
 
@@ -187,7 +187,8 @@ fn choose_shard(
     }
     if situation.purpose == Purpose::Write && situation.writers > 1 {
         let reason = format!(
-            "{} writers at once: of one shard they wait for each other, of chunks they do not",
+            "{} concurrent writers: they wait for each other if they share a shard, but not with \
+             single chunks",
             situation.writers
         );
         return none(Rule::ParallelWriters, reason);
@@ -233,7 +234,7 @@ fn keep(situation: &Situation, chunk: &[u64], shard: &[u64]) -> Option<Choice> {
     }
     if (LEAST..=most).contains(&mean) {
         let reason = format!(
-            "the shards that are there have {} on average: within 10 to {} MB",
+            "the existing shards have {} on average: within 10 to {} MB",
             megabytes(mean),
             most / MB
         );
@@ -363,7 +364,7 @@ fn notes(situation: &Situation, chunk: &[u64], shard: Option<&[u64]>) -> Vec<Str
         );
     }
     if situation.shape.contains(&0) {
-        notes.push("an axis without elements is taken as one that will grow".to_owned());
+        notes.push("an axis without elements is expected to grow".to_owned());
     }
     // What lies beyond the edge of the array in its last chunks.
     let axes = situation.shape.iter().zip(chunk).filter(|&(&length, _)| length > 0);
@@ -372,12 +373,13 @@ fn notes(situation: &Situation, chunk: &[u64], shard: Option<&[u64]>) -> Vec<Str
     let over = 100.0 * (covered.product::<f64>() - 1.0);
     if over >= 10.0 {
         notes.push(format!(
-            "{over:.0} % of elements on top are past the edge: fill value in the last chunks, which compresses to little"
+            "{over:.0} % more elements lie past the edge: fill value in the last chunks, which \
+             compresses well"
         ));
     }
     if situation.writers > 1 && shard.is_some() {
         notes.push(
-            "give each of the writers whole shards: of one shard they wait for each other"
+            "give each writer whole shards: writers that share a shard wait for each other"
                 .to_owned(),
         );
     }

@@ -93,7 +93,7 @@ pub fn sharding_for_box(
     shard_box: [u64; 3],
 ) -> Result<Sharding, String> {
     let Some(code) = morton(size, chunk) else {
-        return Err("there are more chunks than keys of 64 bits can name".to_owned());
+        return Err("there are more chunks than 64-bit keys can number".to_owned());
     };
     let total = code.bits();
     let voxels = |inside: u32| -> [u64; 3] {

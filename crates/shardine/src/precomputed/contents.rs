@@ -106,7 +106,7 @@ impl Finder<'_> {
                 Some(info) if depth < MAX_DEPTH => self.add(&folder, info, depth + 1)?,
                 _ => {
                     return Err(untold(
-                        "the folder of its meshes or skeletons has no info that tells them",
+                        "the folder of its meshes or skeletons has no info that lists them",
                     ));
                 }
             }
@@ -137,13 +137,14 @@ impl Finder<'_> {
         let parts = folders.parts();
         if parts.is_empty() || parts.iter().any(|part| part.sharding.is_none()) {
             return Err(untold(
-                "its meshes, skeletons or annotations are not in shards, so that nothing tells their names",
+                "its meshes, skeletons or annotations are not sharded, so their names are unknown",
             ));
         }
         for folder in folders.folders()? {
             if folder.sharding.shard_bits > MOST_SHARD_BITS {
                 return Err(untold(
-                    "there may be more shards of meshes, skeletons or annotations than are asked for one by one",
+                    "there may be too many shards of meshes, skeletons or annotations to request \
+                     one by one",
                 ));
             }
             self.shards(&folder.location, &folder.sharding, all_shards(&folder.sharding));

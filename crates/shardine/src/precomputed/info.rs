@@ -197,7 +197,7 @@ fn parse_scale(number: usize, scale: &Value) -> Result<Scale, InfoError> {
     for (size, offset) in size.iter().zip(voxel_offset) {
         // So that the names of chunks do not overflow.
         if i64::try_from(*size).ok().and_then(|size| size.checked_add(offset)).is_none() {
-            return Err(InfoError::new(at("size"), "is larger than voxels can be counted"));
+            return Err(InfoError::new(at("size"), "has more voxels than can be counted"));
         }
     }
     let chunk_sizes = required("chunk_sizes")?;
@@ -225,7 +225,7 @@ fn parse_scale(number: usize, scale: &Value) -> Result<Scale, InfoError> {
     let key = key.to_owned();
     let scale = Scale { key, size, resolution, voxel_offset, chunk_sizes, encoding, sharding };
     if scale.sharding.is_some() && scale.morton().is_none() {
-        let reason = "makes more chunks than keys of 64 bits can name";
+        let reason = "makes more chunks than 64-bit keys can number";
         return Err(InfoError::new(at("chunk_sizes"), reason));
     }
     Ok(scale)

@@ -21,7 +21,7 @@ pub(crate) fn attributes(info: &VolumeInfo) -> Map<String, Value> {
 /// The `info` kept in attributes; `None` if there is none.
 pub(crate) fn find(attributes: &Map<String, Value>) -> Option<Result<VolumeInfo, String>> {
     let document = attributes.get(SHARDINE)?.get(INFO)?;
-    let Value::Object(document) = document else { return Some(Err("is no object".to_owned())) };
+    let Value::Object(document) = document else { return Some(Err("is not an object".to_owned())) };
     Some(VolumeInfo::from_document(document.clone()).map_err(|error| error.to_string()))
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usize>, String> {
     let names = names(info);
     if names.len() != arrays.len() {
-        return Err(format!("it tells of {} scales, not {}", names.len(), arrays.len()));
+        return Err(format!("it describes {} scales, not {}", names.len(), arrays.len()));
     }
     let mut order = Vec::with_capacity(names.len());
     for (scale, name) in info.scales().iter().zip(&names) {
@@ -52,10 +52,10 @@ pub(crate) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usi
         };
         let [x, y, z] = scale.size;
         if arrays[i].shape != [x, y, z, info.channels()] {
-            return Err(format!("array \"{name}\" has another shape than its scale"));
+            return Err(format!("array \"{name}\" does not have the shape of its scale"));
         }
         if arrays[i].data_type != info.data_type() {
-            return Err(format!("array \"{name}\" has another type than the volume"));
+            return Err(format!("array \"{name}\" does not have the type of the volume"));
         }
         if scale.chunk_sizes.len() > 1 {
             return Err(format!(
@@ -64,7 +64,7 @@ pub(crate) fn agreeing(info: &VolumeInfo, arrays: &[Seen<'_>]) -> Result<Vec<usi
             ));
         }
         if scale.key.split('/').any(|part| part == "..") {
-            return Err(format!("its scale \"{}\" is outside of the volume", scale.key));
+            return Err(format!("its scale \"{}\" is outside the volume", scale.key));
         }
         order.push(i);
     }

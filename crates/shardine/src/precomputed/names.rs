@@ -176,13 +176,13 @@ impl ValueNames {
                     )
                 }
                 ShardName::Misnamed | ShardName::Odd { compressed: false } => {
-                    ValueName::Unfound("it is called like a shard, but is none of this sharding")
+                    ValueName::Unfound("it is named like a shard, but is not one of this sharding")
                 }
                 ShardName::Other => ValueName::Other,
             },
             Self::Boxes(names) if names.object(name).is_some() => ValueName::Values,
             Self::Boxes(_) if looks_like_box(unwrapped(name).unwrap_or(name)) => {
-                ValueName::Unfound("it is called like a chunk, but is none of this scale")
+                ValueName::Unfound("it is named like a chunk, but is not one of this scale")
             }
             Self::Boxes(_) => ValueName::Other,
         }

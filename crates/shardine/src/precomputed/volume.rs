@@ -166,7 +166,7 @@ impl Volume {
     pub(crate) fn folder(&self, scale: &Scale) -> Result<Option<Key>, Error> {
         let folder = self.location.resolved(&scale.key)?.ok_or_else(|| {
             self.wrong_key(format!(
-                "\"{}\" leads out of {}; open a folder above, with this volume as a path in it",
+                "\"{}\" leads out of {}; open a folder above it, with this volume as a path inside",
                 scale.key,
                 self.location.store.name()
             ))

@@ -113,8 +113,9 @@ fn codec(name: &'static str) -> Result<Arc<dyn BytesToBytes>, StoreError> {
 }
 
 fn not_understood(key: Key, ending: &str) -> StoreError {
-    let reason =
-        format!("files that end in {ending} cannot be read; decompress it, and remove the ending");
+    let reason = format!(
+        "files that end in {ending} cannot be read; decompress it and remove the extension"
+    );
     StoreError::Damaged { key, reason }
 }
 
@@ -309,7 +310,7 @@ impl Object for Sought {
         let done = move |read| drop(answer.send(read));
         Arc::clone(&self.0).read_then(range, Box::new(done));
         waiting.recv().unwrap_or_else(|_| {
-            let source = std::io::Error::other("the request was given up");
+            let source = std::io::Error::other("the request was canceled");
             Err(StoreError::Io { operation: "read", path: format!("{self:?}"), source })
         })
     }

@@ -29,7 +29,7 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
                 }
                 if !layer.is_wkw() {
                     return Err(ContentsError::Untold {
-                        reason: "one of its layers is in another format, so that its document does not tell them",
+                        reason: "one of its layers is in another format, so its document does not list them",
                         advice: Some("copy its layers one by one"),
                     });
                 }
@@ -45,8 +45,8 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
         }
         Some(Found::Magnification(_, None)) => {
             return Err(ContentsError::Untold {
-                reason: "no datasource-properties.json above tells how far they reach",
-                advice: Some("copy the data set that it is a part of"),
+                reason: "no datasource-properties.json above gives their extent",
+                advice: Some("copy the data set that it is part of"),
             });
         }
     }

@@ -238,7 +238,7 @@ fn renew(location: &Location, changed: Option<(&str, &Location)>) -> Result<usiz
         }
         let (now, edit) = hold_group(location)?;
         if changed.is_some() && now.has_consolidated() && now.consolidated().is_none() {
-            let reason = "is of a kind that is not known here";
+            let reason = "is of an unknown kind";
             let source = MetadataError::invalid("consolidated_metadata", reason);
             return Err(refused(location, DOCUMENT, source));
         }

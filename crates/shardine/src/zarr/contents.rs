@@ -25,8 +25,8 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
         let name = consolidated_name(group.zarr_format());
         let Some(entries) = group.consolidated() else {
             return Err(ContentsError::Untold {
-                reason: "the group has no consolidated metadata that tells them",
-                advice: Some("give the group consolidated metadata, copy its arrays one by one"),
+                reason: "the group has no consolidated metadata that lists them",
+                advice: Some("consolidate the metadata of the group, copy its arrays one by one"),
             });
         };
         for (path, node) in entries {

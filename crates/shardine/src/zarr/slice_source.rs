@@ -111,7 +111,7 @@ pub(super) struct Planes<'a> {
 }
 
 fn outside() -> SourceError {
-    "the box lies outside the planes".into()
+    "the box is outside the planes".into()
 }
 
 impl Source for Planes<'_> {

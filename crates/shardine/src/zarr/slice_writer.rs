@@ -35,7 +35,8 @@ pub enum SliceError {
     },
     /// The elements are not whole planes.
     #[error(
-        "a plane has {plane} bytes, or elements of variable length; {over} are over after the last whole one"
+        "a plane has {plane} bytes, or elements of variable length; {over} are left over after \
+         the last whole one"
     )]
     PartOfPlane {
         /// What a plane has.
@@ -44,7 +45,7 @@ pub enum SliceError {
         over: u64,
     },
     /// Fixed-size elements were given for an array of variable-length ones, or vice versa.
-    #[error("the elements are of another kind than the array's")]
+    #[error("the elements are not of the array's kind")]
     Kind,
     /// There is no memory for a plane.
     #[error("there is no memory for a plane of {bytes} bytes")]
@@ -53,7 +54,7 @@ pub enum SliceError {
         bytes: u64,
     },
     /// Planes would lie beyond the end of an array that does not grow.
-    #[error("plane {plane} lies past the end of the axis, which has {len} and is not to grow")]
+    #[error("plane {plane} is past the end of the axis, which has {len} and may not grow")]
     PastEnd {
         /// The last plane that was given.
         plane: u64,

@@ -397,7 +397,9 @@ fn what_cannot_be_made_safe_is_refused_and_auto_rewrites() {
     write(&array, Strategy::InPlace).unwrap();
     fs::hard_link(linked.path().join("c/0/0"), linked.path().join("backup")).unwrap();
     let backup = fs::read(linked.path().join("backup")).unwrap();
-    assert!(write(&array, Strategy::InPlace).unwrap_err().to_string().contains("another name"));
+    assert!(
+        write(&array, Strategy::InPlace).unwrap_err().to_string().contains("more than one name")
+    );
     write(&array, Strategy::Rewrite).unwrap();
     assert_eq!(fs::read(linked.path().join("backup")).unwrap(), backup);
 }

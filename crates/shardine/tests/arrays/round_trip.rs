@@ -353,7 +353,10 @@ fn a_source_of_elements_of_another_size_is_refused() {
         Ok(())
     });
     let error = array.write_from(Region::all(), &source, &WriteOptions::new()).unwrap_err();
-    assert_eq!(error.to_string(), "the source has elements of 1 bytes, the array of 2");
+    assert_eq!(
+        error.to_string(),
+        "the source has elements of 1 bytes, but the array has elements of 2"
+    );
 }
 
 #[test]

@@ -338,7 +338,7 @@ fn a_stored_byte_that_is_no_bool_is_an_error_and_not_a_value() {
         let error = refused.unwrap_err();
         assert!(matches!(error, Error::InvalidElement { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.ends_with("element 5 of the region is 0x02, which is no bool"), "{text}");
+        assert!(text.ends_with("element 5 of the region is 0x02, which is not a bool"), "{text}");
     }
     assert_eq!(array.read::<bool>((3, 4, ..5)).unwrap(), [false; 5]);
 }

@@ -130,7 +130,7 @@ fn consolidated_metadata_that_is_out_of_date_is_found() {
     put(&*location.store, "a/.zattrs", br#"{"changed": true}"#);
     let found = findings(&location);
     assert!(
-        matches!(found.as_slice(), [one] if one.contains("is not that of the node")),
+        matches!(found.as_slice(), [one] if one.contains("does not match the node")),
         "{found:?}"
     );
 }

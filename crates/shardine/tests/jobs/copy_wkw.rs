@@ -205,13 +205,13 @@ fn what_its_documents_do_not_tell_is_refused_with_the_reason() {
     put_array(&*from, "alone", LZ4);
     let error = refused(&place(&source, "alone"), &at(&to));
     assert!(error.to_string().contains("datasource-properties.json above"), "{error}");
-    assert!(error.hint().unwrap().starts_with("copy the data set that it is a part of, or use"));
+    assert!(error.hint().unwrap().starts_with("copy the data set that it is part of, or use"));
     edit(&from, |properties| {
         properties["dataLayers"][1]["mags"] = json!([{ "mag": [1, 1, 1] }]);
     });
     let error = refused(&place(&source, "ds"), &at(&to));
     assert!(error.to_string().contains("another format"), "{error}");
-    assert!(error.hint().unwrap().starts_with("copy its layers one by one, or use an address"));
+    assert!(error.hint().unwrap().starts_with("copy its layers one by one, or use a URL"));
     copy(&place(&source, "ds/color"), &at(&memory()), &options()).unwrap();
     // If a named magnification is missing, it is not a copy.
     edit(&from, |properties| {

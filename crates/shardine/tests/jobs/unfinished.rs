@@ -100,8 +100,8 @@ fn end(folder: &Path, location: &Location) -> Option<bool> {
     assert_eq!(unfinished_job(location).unwrap(), None);
     assert_eq!(check_at(location, true).1, []);
     told.iter().find_map(|message| match message.as_str() {
-        "a job that was interrupted is finished" => Some(true),
-        text if text.starts_with("a job that was interrupted is undone") => Some(false),
+        "an interrupted job was finished" => Some(true),
+        text if text.starts_with("an interrupted job was undone") => Some(false),
         _ => None,
     })
 }

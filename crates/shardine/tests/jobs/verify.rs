@@ -114,7 +114,7 @@ fn every_damaged_entry_is_named_with_its_chunk_and_bytes() {
         assert_eq!(finding.shard, Some(vec![1, 0]));
     }
     let overlap = findings.iter().find(|f| f.kind == FindingKind::Overlap).unwrap();
-    assert!(overlap.message.contains("overlaps [4, 0], which has the bytes 0..32"), "{overlap:?}");
+    assert!(overlap.message.contains("overlaps [4, 0], which is at bytes 0..32"), "{overlap:?}");
 }
 
 #[test]

@@ -100,10 +100,10 @@ fn consolidated_metadata_is_compared_with_the_nodes() {
     assert_eq!(
         messages,
         [
-            "the consolidated metadata is not that of the node \"differs\"",
-            "the consolidated metadata cannot be read where it describes the node \"refused\"",
+            "the consolidated metadata does not match the node \"differs\"",
+            "the consolidated metadata cannot be read for the node \"refused\"",
             "the consolidated metadata does not name the node \"unnamed\"",
-            "the consolidated metadata names the node \"gone\", which is not there",
+            "the consolidated metadata names the node \"gone\", which does not exist",
         ]
     );
 }
@@ -198,7 +198,7 @@ fn a_node_that_is_not_supported_is_not_called_missing() {
         assert_eq!((finding.0, finding.1), (object, "not-checked"));
         assert!(finding.2.contains(reason), "{finding:?}");
     }
-    let gone = "the consolidated metadata names the node \"gone\", which is not there";
+    let gone = "the consolidated metadata names the node \"gone\", which does not exist";
     assert_eq!(told[4], ("zarr.json", "consolidated-metadata", gone));
 }
 

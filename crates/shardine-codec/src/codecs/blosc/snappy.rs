@@ -97,7 +97,7 @@ fn decode_streams(header: Header, mut input: &[u8], block: &mut [u8]) -> Result<
     let count = header.streams(block.len());
     let len = block.len() / count;
     if len * count != block.len() {
-        return Err(format!("{} bytes are no {count} streams of equal length", block.len()));
+        return Err(format!("{} bytes are not {count} streams of equal length", block.len()));
     }
     for stream in block.chunks_exact_mut(len) {
         let (size, rest) = input.split_first_chunk().ok_or("a stream has no length")?;

@@ -16,8 +16,8 @@ pub(super) fn size(codec: &'static str, sides: Sides, most: u32) -> Result<(u32,
     side(sides.x).zip(side(rows)).ok_or_else(|| {
         let width = sides.x;
         let reason = format!(
-            "a chunk of {width} by {} by {} is an image of {width} by {rows}, \
-             of which each side must be from 1 to {most}",
+            "a chunk of {width} by {} by {} is an image of {width} by {rows}, but each side must \
+             be from 1 to {most}",
             sides.y, sides.z
         );
         CodecError::Encode { codec, reason }
@@ -51,7 +51,7 @@ pub(super) fn check_channels(
     if allowed.contains(&sides.channels) {
         return Ok(());
     }
-    let reason = format!("{} channels; there may be {allowed:?}", sides.channels);
+    let reason = format!("{} channels, but only {allowed:?} are allowed", sides.channels);
     Err(CodecError::unsupported(codec, reason))
 }
 

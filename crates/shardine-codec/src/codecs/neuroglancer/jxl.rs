@@ -98,7 +98,7 @@ impl ArrayToBytes for Jxl {
         _elements: ElementsRef<'_>,
         _out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let reason = "JPEG XL is read, not written".into();
+        let reason = "JPEG XL can be read, but not written".into();
         Err(CodecError::Encode { codec: NAME, reason })
     }
 

@@ -118,5 +118,5 @@ fn a_byte_that_is_no_bool_is_named_and_never_in_one() {
     });
     assert_eq!(filled, Err(Refused(refused)));
     assert_eq!(out, [false, true, true, true]);
-    assert_eq!(refused.to_string(), "element 2 of the region is 0xff, which is no bool");
+    assert_eq!(refused.to_string(), "element 2 of the region is 0xff, which is not a bool");
 }

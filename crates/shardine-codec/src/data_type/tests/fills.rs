@@ -35,7 +35,7 @@ fn zarr_python_and_we_agree_on_every_fill_value_it_writes() {
 fn null_is_refused_for_every_type() {
     for data_type in every_type() {
         let refusal = fill(&data_type, Value::Null).unwrap_err();
-        assert!(refusal.contains("null stands for no value"), "{refusal}");
+        assert!(refusal.contains("null is not a value"), "{refusal}");
     }
 }
 
@@ -117,7 +117,7 @@ fn strings_that_are_no_float_are_refused() {
 fn opaque_bytes_come_as_numbers_and_as_base64() {
     gives("r24", json!([0, 1, 255]), &[0, 1, 255]);
     gives("r24", json!("AAH/"), &[0, 1, 255]);
-    refuses("r24", json!([0, 1]), "2 bytes where an element has 3");
+    refuses("r24", json!([0, 1]), "2 bytes, but an element has 3");
     refuses("r24", json!([0, 1, 256]), "0..=255");
     refuses("r24", json!("AAH"), "base64");
     refuses("r8", json!(0), "base64 or a list");
@@ -139,7 +139,7 @@ fn text_is_bounded_by_its_characters_not_by_its_bytes() {
     .unwrap();
     assert_eq!(fill(&two, json!("é")), Ok(vec![0xe9, 0, 0, 0, 0, 0, 0, 0]));
     assert!(fill(&two, json!("😀😀")).is_ok());
-    assert!(fill(&two, json!("abc")).unwrap_err().contains("3 characters where 2 fit"));
+    assert!(fill(&two, json!("abc")).unwrap_err().contains("3 characters, but only 2 fit"));
     gives("string", json!("é"), "é".as_bytes());
     refuses("string", json!(0), "string");
 }

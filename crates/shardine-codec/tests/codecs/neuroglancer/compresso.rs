@@ -18,7 +18,7 @@ fn chunks_of_the_only_writer_are_read() {
 #[test]
 fn it_is_not_written() {
     let error = encode(NAME, json!({}), &chunk("uint64", &[1, 1, 1, 1]), &[0; 8]).unwrap_err();
-    assert!(error.to_string().contains("read, not written"), "{error}");
+    assert!(error.to_string().contains("read, but not written"), "{error}");
 }
 
 #[test]

@@ -191,7 +191,7 @@ proptest! {
 fn jxl_is_not_written() {
     let spec = chunk("uint8", &[1, 2, 2, 2]);
     let error = encode("neuroglancer_jxl", json!({}), &spec, &[0; 8]).unwrap_err();
-    assert!(error.to_string().contains("read, not written"), "{error}");
+    assert!(error.to_string().contains("read, but not written"), "{error}");
 }
 
 #[cfg(not(feature = "jxl"))]

@@ -24,7 +24,8 @@ pub enum Uint64Error {
     },
     /// The stated range of an index is outside the shard.
     #[error(
-        "the index of minishard {minishard} is said to be bytes {start}..{end} of a shard of {actual}"
+        "the index of minishard {minishard} is recorded at bytes {start}..{end} of a shard of \
+         {actual}"
     )]
     IndexRange {
         /// Which minishard.
@@ -53,7 +54,7 @@ pub enum Uint64Error {
         actual: usize,
     },
     /// The stated range of a value is outside the shard.
-    #[error("key {key} is said to be bytes {start}..{end} of a shard of {actual}")]
+    #[error("key {key} is recorded at bytes {start}..{end} of a shard of {actual}")]
     ValueRange {
         /// Which key.
         key: u64,
@@ -66,7 +67,8 @@ pub enum Uint64Error {
     },
     /// The stated range of a value overlaps the table or an index.
     #[error(
-        "key {key} is said to be bytes {start}..{end}, which reach into the table or an index of a minishard"
+        "key {key} is recorded at bytes {start}..{end}, which reach into the table or an index of \
+         a minishard"
     )]
     ValueInIndex {
         /// Which key.
@@ -365,7 +367,7 @@ fn gzip(level: u8) -> Result<std::sync::Arc<dyn BytesToBytes>, CodecError> {
     let spec = CodecSpec { name: "gzip".into(), configuration, must_understand: true };
     match from_spec(&spec)? {
         Codec::BytesToBytes(codec) => Ok(codec),
-        _ => Err(CodecError::unsupported("gzip", "it is no codec of bytes")),
+        _ => Err(CodecError::unsupported("gzip", "it is not a bytes -> bytes codec")),
     }
 }
 

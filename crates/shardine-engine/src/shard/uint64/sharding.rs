@@ -178,7 +178,8 @@ impl Sharding {
         }
         if self.minishard_bits > MAX_MINISHARD_BITS {
             return refuse(format!(
-                "\"minishard_bits\" is {}: every shard would begin with a table of {} GiB; at most {MAX_MINISHARD_BITS} are read",
+                "\"minishard_bits\" is {}: every shard would begin with a table of {} GiB; at \
+                 most {MAX_MINISHARD_BITS} are supported",
                 self.minishard_bits,
                 1u128 << (self.minishard_bits + 4 - 30).min(100),
             ));
@@ -297,7 +298,7 @@ fn named<T>(
     };
     match value.as_str().and_then(from_name) {
         Some(found) => Ok(found),
-        None => refuse(format!("\"{name}\" is {value}, which is not known")),
+        None => refuse(format!("\"{name}\" is {value}, which is not supported")),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn parse(text: &str) -> Result<Literal, String> {
     parser.skip_space();
     match parser.rest.chars().next() {
         None => Ok(literal),
-        Some(c) => Err(format!("its header has {c:?} behind the end")),
+        Some(c) => Err(format!("its header has {c:?} after the end")),
     }
 }
 
@@ -68,7 +68,7 @@ impl Parser<'_> {
             _ if self.take("False") => Ok(Literal::Bool(false)),
             _ if self.take("None") => Ok(Literal::None),
             Some(c) => Err(format!("its header has {c:?} where a value should be")),
-            None => Err("its header ends too soon".into()),
+            None => Err("its header ends too early".into()),
         }
     }
 
@@ -130,7 +130,7 @@ impl Parser<'_> {
         let mut text = String::new();
         loop {
             match self.next() {
-                None | Some('\n') => return Err("its header has a string without an end".into()),
+                None | Some('\n') => return Err("its header has an unterminated string".into()),
                 c if c == quote => return Ok(text),
                 Some('\\') => text.push(self.escape()?),
                 Some(c) => text.push(c),
@@ -147,12 +147,12 @@ impl Parser<'_> {
             Some('x') => 2,
             Some('u') => 4,
             Some('U') => 8,
-            _ => return Err("its header has an escape that is not known".into()),
+            _ => return Err("its header has an unknown escape".into()),
         };
         let code =
             self.rest.get(..digits).filter(|code| code.bytes().all(|b| b.is_ascii_hexdigit()));
         let c = code.and_then(|code| u32::from_str_radix(code, 16).ok()).and_then(char::from_u32);
         self.rest = self.rest.get(digits..).unwrap_or_default();
-        c.ok_or_else(|| "its header has an escape that stands for no character".into())
+        c.ok_or_else(|| "its header has an escape that is not a character".into())
     }
 }

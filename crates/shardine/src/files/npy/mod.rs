@@ -77,13 +77,13 @@ impl Header {
         file.read_exact(&mut start)?;
         let [magic @ .., major, minor] = start;
         if magic != *MAGIC {
-            return refuse("it does not begin as one");
+            return refuse("it does not start like one");
         }
         let mut length = [0; 4];
         let length_bytes = match major {
             1 => 2,
             2 | 3 => 4,
-            _ => return refuse(format!("its version {major}.{minor} is not known")),
+            _ => return refuse(format!("its version {major}.{minor} is not supported")),
         };
         file.read_exact(&mut length[..length_bytes])?;
         let length = u32::from_le_bytes(length) as usize;

@@ -72,7 +72,7 @@ fn a_header_too_long_for_version_1_is_version_2() {
 fn damage_is_named() {
     let good = "{'descr': '<u2', 'fortran_order': False, 'shape': (3,)}";
     for (bytes, message) in [
-        (b"\x93NUMPX\x01\x00".to_vec(), "does not begin as one"),
+        (b"\x93NUMPX\x01\x00".to_vec(), "does not start like one"),
         (b"\x93NUM".to_vec(), "ends inside"),
         (file(1, good)[..40].to_vec(), "ends inside"),
         (file(9, good), "version 9.0"),
@@ -85,8 +85,8 @@ fn damage_is_named() {
         (file(1, "{'shape': (), 'fortran_order': 1}"), "neither True nor False"),
         (file(1, "{'shape': (99999999999999999999,)}"), "too large"),
         (file(1, &"[".repeat(40_000)), "too deeply"),
-        (file(1, "{'a': 'b"), "without an end"),
-        (file(1, "{} {}"), "behind the end"),
+        (file(1, "{'a': 'b"), "unterminated string"),
+        (file(1, "{} {}"), "after the end"),
         (file(1, "{'descr': 'O', 'fortran_order': False, 'shape': ('a',)}"), "other than lengths"),
         (
             file(1, "{'descr': [('x', '<f4', (3,))], 'fortran_order': False, 'shape': ()}"),

@@ -8,13 +8,13 @@ use crate::zarr::APPEND_MARKER;
 #[non_exhaustive]
 pub enum AppendError {
     /// The marker of an earlier append cannot be parsed.
-    #[error("{APPEND_MARKER}, which tells of an append that was interrupted, is damaged")]
+    #[error("{APPEND_MARKER}, which records an interrupted append, is damaged")]
     DamagedMarker,
     /// An append of the same file was interrupted, and its planes can no longer be told from
     /// others.
     #[error(
-        "an append of {name} to this array was interrupted, and since then the array's shape was changed from {} to {} \
-         by something else",
+        "an append of {name} to this array was interrupted, and something else has since changed \
+         the array's shape from {} to {}",
         shown(was),
         shown(shape)
     )]
@@ -45,7 +45,7 @@ pub enum AppendError {
         planes: Option<u64>,
     },
     /// The elements of a stream have no known length.
-    #[error("{name}: elements of variable length cannot be taken from a stream")]
+    #[error("{name}: elements of variable length cannot be read from a stream")]
     VariableStream {
         /// The stream.
         name: String,
@@ -60,7 +60,8 @@ pub enum AppendError {
     },
     /// A stream ends inside a plane; the planes before it are in the array.
     #[error(
-        "{name}: ends inside a plane: {bytes} bytes are over, of {plane} that a plane has; the {} before were appended",
+        "{name}: ends inside a plane, after {bytes} of its {plane} bytes; appended the {} before \
+         it",
         whole(*planes)
     )]
     InsidePlane {
@@ -80,10 +81,10 @@ impl AppendError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::DamagedMarker | Self::Reshaped { .. } | Self::FileChanged { .. } => {
-                "forget that append to leave what is there and append all of the file behind it"
+                "forget that append to keep what is there and append the whole file after it"
             }
-            Self::Unfinished { .. } => "finish it first, or forget it to leave what is there",
-            Self::VariableStream { .. } => "write them to a file, and append that",
+            Self::Unfinished { .. } => "finish it first, or forget it to keep what is there",
+            Self::VariableStream { .. } => "write them to a file and append that",
             Self::Stream { .. } | Self::InsidePlane { .. } => return None,
         };
         Some(hint.to_owned())
@@ -92,8 +93,8 @@ impl AppendError {
 
 fn told(planes: Option<u64>) -> String {
     match planes {
-        None => "the array's shape was changed since".to_owned(),
-        Some(1) => "1 plane of it are in the array".to_owned(),
+        None => "the array's shape has changed since".to_owned(),
+        Some(1) => "1 plane of it is in the array".to_owned(),
         Some(n) => format!("{n} planes of it are in the array"),
     }
 }

@@ -47,7 +47,7 @@ pub(in crate::jobs) fn settled<T>(
             Err(error) => return Settled::Failed(FindingKind::Unreadable, error.to_string()),
         }
     }
-    let message = format!("it kept changing, and was given up after {REREADS} attempts");
+    let message = format!("it kept changing; gave up after {REREADS} attempts");
     Settled::Failed(FindingKind::NotChecked, message)
 }
 

@@ -67,30 +67,28 @@ macro_rules! kinds {
 /// No action is needed.
 const NOTHING: &str = "";
 const REPAIR: &str = "run `shardine repair`";
-const OBJECT: &str = "restore the object from a copy, or write its region again; \
-                      `shardine repair` saves what can be saved";
-const CHUNK: &str = "write the whole of the chunk again, or restore the object from a copy; \
-                     `shardine repair` sets it aside";
-const MESH: &str =
-    "write the mesh again with its fragments; `shardine repair` sets the manifest aside";
-const COMPARE: &str = "compare it with its source if it should be whole: absent chunks are legal";
-const LOST: &str =
-    "write the whole of it again, or accept the loss with `shardine repair --accept-loss`";
-const UNPROVED: &str = "compare it with its source; then write it again, or accept it with \
-                        `shardine repair --accept-loss`";
+const OBJECT: &str = "restore the object from a copy, or rewrite its region; `shardine repair` \
+                      saves what it can";
+const CHUNK: &str = "rewrite the whole chunk, or restore the object from a copy; `shardine \
+                     repair` sets it aside";
+const MESH: &str = "rewrite the mesh with its fragments; `shardine repair` sets the manifest aside";
+const COMPARE: &str =
+    "if it should be complete, compare it with its source: absent chunks are legal";
+const LOST: &str = "rewrite all of it, or accept the loss with `shardine repair --accept-loss`";
+const UNPROVED: &str = "compare it with its source, then rewrite it or accept it with `shardine \
+                        repair --accept-loss`";
 const RESTORE: &str = "restore the object from a copy, or copy it again from its source";
-const LEFT_OUT: &str =
-    "move it elsewhere, or put what a link leads to in its place; see docs/links.md";
+const LEFT_OUT: &str = "move it elsewhere, or replace a link with its target; see docs/links.md";
 
 kinds! {
     /// A `zarr.json` or `info` that violates the specification.
     Metadata = "metadata" Damage "restore the document from a copy",
     /// The storage does not return the bytes of an object, or the names in a folder.
-    Unreadable = "unreadable" Damage "look after permissions and the disk, then verify again",
+    Unreadable = "unreadable" Damage "check the permissions and the disk, then verify again",
     /// A folder where an object belongs, or an object where a folder does.
-    BlockedKey = "blocked-key" Damage "move it out of the array, then write its region again",
+    BlockedKey = "blocked-key" Damage "move it out of the array, then rewrite its region",
     /// A broken link: what it pointed to reads as if it had never been written.
-    BrokenLink = "broken-link" Damage "bring back what it led to, or remove the link",
+    BrokenLink = "broken-link" Damage "restore its target, or remove the link",
     /// An object of zero bytes.
     EmptyObject = "empty-object" Damage OBJECT,
     /// A shard shorter than its own index.
@@ -142,33 +140,33 @@ kinds! {
     /// An object below an array that is not part of it.
     StrayObject = "stray-object" Notice "move it elsewhere if the array does not need it",
     /// An append of a file that is under way or was interrupted.
-    UnfinishedAppend = "unfinished-append" Notice "give the same `shardine append` again, unless it still runs",
+    UnfinishedAppend = "unfinished-append" Notice "run the same `shardine append` again, unless it is still running",
     /// A file is being converted to this array, or was when the program was killed: parts are
     /// missing.
-    UnfinishedConvert = "unfinished-convert" Notice "give the same `shardine convert` again, unless it still runs",
+    UnfinishedConvert = "unfinished-convert" Notice "run the same `shardine convert` again, unless it is still running",
     /// A link to a folder, or something else that no job treats as part of the data set; it was not
     /// checked.
     LeftOut = "left-out" Notice LEFT_OUT,
     /// A folder in a group that is not a node.
-    NoMetadata = "no-metadata" Notice "restore its zarr.json if there was a node",
+    NoMetadata = "no-metadata" Notice "restore its zarr.json if it was a node",
     /// Consolidated metadata that disagrees with the nodes themselves.
     ConsolidatedMetadata = "consolidated-metadata" Notice "consolidate the metadata again",
     /// Metadata that can only mean one thing, but is not spelled as the specification has it.
-    MetadataForm = "metadata-form" Notice "spell it as the message says: other readers may refuse it",
+    MetadataForm = "metadata-form" Notice "write it as the message says: other readers may reject it",
     /// A temporary file of a killed writer.
     LeftoverTemporary = "leftover-temporary" Notice REPAIR,
     /// The journal of an interrupted in-place update.
     LeftoverJournal = "leftover-journal" Notice REPAIR,
     /// A job such as `reshard` was interrupted; the array beside its folder is complete.
-    UnfinishedJob = "unfinished-job" Notice "run the command that began it again, or `shardine repair` to undo it",
+    UnfinishedJob = "unfinished-job" Notice "rerun the command that started it, or run `shardine repair` to undo it",
     /// A journal that belonged to another version of its object, and was set aside.
-    SetAside = "set-aside" Notice "it is kept for reference, and may be removed",
+    SetAside = "set-aside" Notice "it is kept for reference and may be removed",
     /// Keys, or their values, that are not in order.
     UnsortedKeys = "unsorted-keys" Notice REPAIR,
     /// A shard in the older form of two objects.
     OlderForm = "older-form" Notice REPAIR,
     /// Chunks of a scale that are compressed as files, which not all readers find.
-    WrappedChunks = "wrapped-chunks" Notice "decompress the files and remove the ending, or pack the scale into shards",
+    WrappedChunks = "wrapped-chunks" Notice "decompress the files and remove the extension, or pack the scale into shards",
     /// A chunk that is stored both as a compressed file and as an uncompressed one.
     TwoForms = "two-forms" Notice "keep the newer of the two",
     /// A shard with far fewer chunks than the others.

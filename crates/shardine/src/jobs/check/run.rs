@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
             }
             let (kind, what) = match leftover.kind {
                 LeftoverKind::Temporary => {
-                    (FindingKind::LeftoverTemporary, "a writer that was killed left this file")
+                    (FindingKind::LeftoverTemporary, "this file was left behind by a killed writer")
                 }
                 LeftoverKind::Journal => {
                     (FindingKind::LeftoverJournal, "a change in place was interrupted")
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
                 ),
                 LeftoverKind::Job => (
                     FindingKind::UnfinishedJob,
-                    "a job that rebuilds the array beside it was interrupted",
+                    "a job rebuilding the array next to it was interrupted",
                 ),
             };
             if let (LeftoverKind::Journal, Some(object)) = (leftover.kind, &leftover.object)
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
                 (LeftoverKind::Job, Some(object)) => {
                     let job = unfinished_job(&location.at(Some(object.clone())));
                     match job.ok().flatten().and_then(|job| job.command) {
-                        Some(command) => format!("{what}, begun by `{command}`"),
+                        Some(command) => format!("{what}, started by `{command}`"),
                         None => what.to_owned(),
                     }
                 }

@@ -3,7 +3,7 @@
 #[non_exhaustive]
 pub enum CompareError {
     /// A data set holds what is not walked, so that it might differ there.
-    #[error("{at} is not compared without {what}")]
+    #[error("refusing to compare {at} without {what}")]
     LeftOut {
         /// The data set.
         at: String,
@@ -11,7 +11,7 @@ pub enum CompareError {
         what: String,
     },
     /// Values by key are no elements.
-    #[error("{at} holds values by key, and no array")]
+    #[error("{at} holds values by key, not an array")]
     KeyValues {
         /// Which data set.
         at: String,
@@ -33,7 +33,7 @@ pub enum CompareError {
         reason: String,
     },
     /// A file has elements of a type that arrays do not have.
-    #[error("{name}: has elements of the type {descr}, which no array has")]
+    #[error("{name}: has elements of type {descr}, which no array can hold")]
     FileType {
         /// The file.
         name: String,
@@ -41,7 +41,7 @@ pub enum CompareError {
         descr: String,
     },
     /// A file does not say what its elements are.
-    #[error("{name}: raw bytes do not say their shape and type")]
+    #[error("{name}: raw bytes have no recorded shape and type")]
     RawFile {
         /// The file.
         name: String,
@@ -73,12 +73,11 @@ impl CompareError {
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::LeftOut { .. } => {
-                "move it out of the data set, or put what a link leads to in its place; see \
-                 docs/links.md"
+                "move it out of the data set, or replace a link with its target; see docs/links.md"
             }
             Self::KeyValues { .. } => "`shardine compare --bytes` compares the objects as stored",
-            Self::NoLevels { .. } => "leave the level out",
-            Self::RawFile { .. } => "give a .npy file",
+            Self::NoLevels { .. } => "leave out the level",
+            Self::RawFile { .. } => "use a .npy file",
             Self::Unlisted { .. } => "compare the elements, or copy the data set to files first",
             Self::Levels { .. } => "name one of its arrays",
             Self::FileType { .. } | Self::File { .. } | Self::Nothing { .. } => return None,

@@ -295,7 +295,7 @@ fn length(object: &dyn Object) -> Result<u64, Error> {
         object.read(ReadRange::Bounded(0..0))?;
     }
     object.len().ok_or_else(|| {
-        let (store, operation) = (format!("{object:?}"), "tell its length");
+        let (store, operation) = (format!("{object:?}"), "report its length");
         StoreError::Unsupported { store, operation }.into()
     })
 }

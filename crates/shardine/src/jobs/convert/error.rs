@@ -13,7 +13,7 @@ pub enum ConvertError {
         reason: String,
     },
     /// A volume cannot have elements of this type.
-    #[error("{at}: a volume cannot have the type {data_type}; it has one of {known}")]
+    #[error("{at}: a volume cannot have type {data_type}, only one of {known}")]
     DataType {
         /// The array.
         at: String,
@@ -23,7 +23,7 @@ pub enum ConvertError {
         known: String,
     },
     /// The levels differ in type or channels, which a volume does not allow.
-    #[error("{at} has {has}, but {first} has {expected}; the levels of a volume are alike")]
+    #[error("{at} has {has}, but {first} has {expected}; the levels of a volume must be alike")]
     Levels {
         /// The array.
         at: String,
@@ -35,7 +35,7 @@ pub enum ConvertError {
         expected: String,
     },
     /// A group without arrays cannot become a volume.
-    #[error("{at} has no arrays, which would be the levels of a volume")]
+    #[error("{at} has no arrays to become the levels of a volume")]
     NoArrays {
         /// The group.
         at: String,
@@ -61,16 +61,18 @@ pub enum ConvertError {
 impl ConvertError {
     /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::Axes { .. } => {
-                "name the axes x, y, z and, where there are several, channel, in the metadata; of a group with other \
-                 arrays, convert one array"
+        Some(
+            match self {
+                Self::Axes { .. } => {
+                    "name the axes x, y, z and, if there are several channels, channel in the \
+                 metadata; if the group has other arrays, convert just one array"
+                }
+                Self::DataType { .. } => "convert its elements to another type first",
+                Self::Levels { .. } => "convert one of the arrays on its own",
+                Self::NoArrays { .. } => "name a group whose arrays are levels, or a single array",
+                Self::Layout { .. } | Self::Metadata { .. } => return None,
             }
-            Self::DataType { .. } => "convert its elements to another type first",
-            Self::Levels { .. } => "convert one of the arrays by itself",
-            Self::NoArrays { .. } => "name a group whose arrays are levels, or one array",
-            Self::Layout { .. } | Self::Metadata { .. } => return None,
-        }
-        .to_owned())
+            .to_owned(),
+        )
     }
 }

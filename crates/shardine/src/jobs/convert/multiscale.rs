@@ -112,7 +112,9 @@ impl Multiscale {
             let path = path.ok_or("a dataset of \"multiscales\" has no path")?;
             if path.split('/').try_for_each(check_node_name).is_err() {
                 let path = path.escape_debug();
-                return Err(format!("\"multiscales\" has the path \"{path}\", which no node has"));
+                return Err(format!(
+                    "\"multiscales\" has the path \"{path}\", which no node can have"
+                ));
             }
             let (scale, translation) = transformations(dataset, names.len())?;
             let scale = match (scale, &all_scale) {

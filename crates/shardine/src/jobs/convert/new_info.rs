@@ -143,7 +143,7 @@ fn chunk(level: &OldLevel, options: &ConvertOptions, channels: u64) -> Result<[u
         [x, y, z, c] if ![x, y, z].contains(&0) && c == channels => Ok([x, y, z]),
         _ => {
             let reason =
-                "the chunks of a volume have a length above 0 along x, y and z, and all channels";
+                "chunks of a volume need a length above 0 along x, y and z, and hold all channels";
             Err(refuse(level, reason.to_owned()))
         }
     }

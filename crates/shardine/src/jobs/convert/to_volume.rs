@@ -293,7 +293,7 @@ fn chosen_info(
 ) -> Result<ChosenInfo, Error> {
     let kept = kept.map(|kept| {
         if *form != VolumeForm::default() || options.chunk.is_some() {
-            return Err("something else is asked for".to_owned());
+            return Err("a different layout was requested".to_owned());
         }
         let info = kept?;
         let seen: Vec<Seen<'_>> = levels

@@ -231,7 +231,9 @@ fn metadata(
     let rank = old.shape().len();
     let chunk_shape = match options.chunk.as_deref() {
         None => old.chunk_shape().to_vec(),
-        Some(chunk) if chunk.contains(&0) => return Err(refuse("a chunk cannot be 0 long".into())),
+        Some(chunk) if chunk.contains(&0) => {
+            return Err(refuse("a chunk cannot have length 0".into()));
+        }
         Some(chunk) if chunk.len() == rank => chunk.to_vec(),
         // Channels stay as they are.
         Some(chunk) if chunk.len() + 1 == rank => {
@@ -239,7 +241,9 @@ fn metadata(
         }
         Some(chunk) => {
             let axes = chunk.len();
-            return Err(refuse(format!("chunks of {axes} axes; it has x, y, z and channel")));
+            return Err(refuse(format!(
+                "chunks have {axes} axes, but the array has x, y, z and channel"
+            )));
         }
     };
     let codecs = match &form.codecs {
@@ -251,7 +255,8 @@ fn metadata(
         }
     };
     if codecs.iter().any(|codec| codec.name == "sharding_indexed") {
-        let reason = "shards among the codecs of chunks; ask for them by how chunks are packed";
+        let reason =
+            "the chunk codecs include sharding_indexed; request shards as the packing instead";
         return Err(refuse(reason.to_owned()));
     }
     let packing = packing(old, &chunk_shape, &form.packing)?;

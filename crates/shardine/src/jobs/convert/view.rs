@@ -59,14 +59,15 @@ impl View {
         };
         let all = names.join(", ");
         if names.len() != rank {
-            return Err(refuse(format!("it has {rank} axes, but those that are named are {all}")));
+            return Err(refuse(format!("it has {rank} axes, but the named axes are {all}")));
         }
         let mut axes = Vec::with_capacity(rank);
         for (name, &len) in names.iter().zip(shape) {
             match axis_of(name) {
                 Some(TIME) if len != 1 => {
                     return Err(refuse(format!(
-                        "its axes are {all}, and it has {len} points in time along {name}; a volume has one"
+                        "its axes are {all}, and it has {len} time points along {name}; a volume \
+                         has one"
                     )));
                 }
                 Some(axis) if !axes.contains(&axis) => axes.push(axis),

@@ -17,7 +17,7 @@ pub enum CopyError {
         at: String,
     },
     /// Source and target overlap.
-    #[error("{from} and {to} are the same place, or one lies in the other")]
+    #[error("{from} and {to} are the same location, or one is inside the other")]
     Overlap {
         /// The source.
         from: String,
@@ -25,23 +25,23 @@ pub enum CopyError {
         to: String,
     },
     /// The source was changed, so what was copied may mix two states of it.
-    #[error("the metadata of {at} was changed while it was copied; nothing of the copy is kept")]
+    #[error("the metadata of {at} changed during the copy; the copy was discarded")]
     SourceChanged {
         /// The source.
         at: String,
     },
     /// The source is itself an interrupted copy.
-    #[error("{at} is the unfinished copy of another data set")]
+    #[error("{at} is an unfinished copy of another data set")]
     UnfinishedSource {
         /// The source.
         at: String,
     },
     /// The target is the unfinished result of another copy.
     #[error(
-        "{at} is the unfinished copy of {from}{}",
+        "{at} is an unfinished copy of {from}{}",
         match (command, request) {
-            (Some(command), _) => format!(", begun by `{command}`"),
-            (None, Some(_)) => ", which asked for something else".to_owned(),
+            (Some(command), _) => format!(", started by `{command}`"),
+            (None, Some(_)) => ", with different options".to_owned(),
             (None, None) => String::new(),
         }
     )]
@@ -56,25 +56,25 @@ pub enum CopyError {
         command: Option<String>,
     },
     /// The marker of the copy is invalid.
-    #[error("\"{marker}\", which tells of a copy that was interrupted, is damaged")]
+    #[error("\"{marker}\", which records an interrupted copy, is damaged")]
     Marker {
         /// The marker.
         marker: Key,
     },
     /// Another copy to the same target began at the same time.
-    #[error("another copy to {at} has just begun")]
+    #[error("another copy to {at} has just started")]
     JustBegun {
         /// The target.
         at: String,
     },
     /// What is at the target is not known to be a data set, so it is not removed.
-    #[error("what is at {at} is not a data set, and is not overwritten")]
+    #[error("refusing to overwrite {at}: it is not a data set")]
     NotADataSet {
         /// The target.
         at: String,
     },
     /// Another file system is mounted inside the folder to be removed.
-    #[error("{at} is not overwritten, as something is mounted inside of it, at {mount}")]
+    #[error("refusing to overwrite {at}: something is mounted inside it, at {mount}")]
     Mounted {
         /// The target.
         at: String,
@@ -92,9 +92,7 @@ pub enum CopyError {
         advice: Option<&'static str>,
     },
     /// A document refers to a folder outside the source, which the copy would lack.
-    #[error(
-        "\"{document}\" tells of \"{folder}\", which lies outside of {at} and would not be copied"
-    )]
+    #[error("\"{document}\" refers to \"{folder}\", which is outside {at} and would not be copied")]
     Outside {
         /// The source.
         at: String,
@@ -104,7 +102,7 @@ pub enum CopyError {
         folder: String,
     },
     /// Folders are nested without end.
-    #[error("\"{folder}\" lies too deep: the links around it may be a loop")]
+    #[error("\"{folder}\" is nested too deeply: links may form a loop there")]
     TooDeep {
         /// The folder.
         folder: Key,
@@ -112,7 +110,7 @@ pub enum CopyError {
     /// An object in the target does not have the length that was written.
     #[error(
         "\"{object}\" in the target should have {expected} bytes, but {}",
-        match found { Some(found) => format!("has {found}; it was removed"), None => "is not there".to_owned() }
+        match found { Some(found) => format!("has {found}; it was removed"), None => "is missing".to_owned() }
     )]
     Length {
         /// The object in the target.
@@ -135,22 +133,24 @@ impl CopyError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::SingleObject { .. } => "name the folder or prefix that holds the data set".into(),
-            Self::SourceChanged { .. } => "copy again, when nothing changes the source".into(),
+            Self::SourceChanged { .. } => "copy again when nothing is changing the source".into(),
             Self::UnfinishedSource { .. } => "finish that copy first".into(),
             Self::OtherCopy { from, .. } => {
-                format!("finish it by copying {from} again, choose another place, or overwrite it")
+                format!(
+                    "finish it by copying {from} again, choose another location, or overwrite it"
+                )
             }
-            Self::Marker { .. } => "choose another place, or overwrite what is there".into(),
-            Self::NotADataSet { .. } => "choose another place, or remove it yourself".into(),
+            Self::Marker { .. } => "choose another location, or overwrite what is there".into(),
+            Self::NotADataSet { .. } => "choose another location, or remove it yourself".into(),
             Self::Unlisted { advice, .. } => {
                 let advice = advice.map(|advice| format!("{advice}, or ")).unwrap_or_default();
-                format!("{advice}use an address whose objects can be listed")
+                format!("{advice}use a URL whose objects can be listed")
             }
             Self::Length { .. } | Self::Content { .. } => {
-                "copy again: what is there already is kept".into()
+                "copy again; what was already copied is kept".into()
             }
             Self::Outside { .. } => "copy the folder above, which holds both".into(),
-            Self::Mounted { .. } => "unmount it first, or choose another place".into(),
+            Self::Mounted { .. } => "unmount it first, or choose another location".into(),
             Self::Nothing { .. }
             | Self::Overlap { .. }
             | Self::JustBegun { .. }

@@ -271,7 +271,7 @@ impl<'a> Job<'a> {
             None => Some(text),
             Some(path) => text.strip_prefix(path.as_str()).and_then(|rest| rest.strip_prefix('/')),
         };
-        let reason = "it does not lie below the place that was listed";
+        let reason = "it is not below the listed location";
         Ok(name.ok_or_else(|| StoreError::Key { text: text.to_owned(), reason })?)
     }
 

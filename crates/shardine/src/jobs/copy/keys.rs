@@ -209,7 +209,7 @@ pub(super) fn refusal(source: &Location, error: ContentsError) -> Error {
 pub(super) fn nothing_told(source: &Location) -> Error {
     let mut names: Vec<&str> = document_names().flat_map(|names| names.making).copied().collect();
     let last = names.pop().unwrap_or_default();
-    let reason = format!("there is no {} or {last} that tells them", names.join(", "));
+    let reason = format!("there is no {} or {last} that lists them", names.join(", "));
     CopyError::Unlisted { at: source.to_string(), reason, advice: None }.into()
 }
 

@@ -385,6 +385,6 @@ fn length(location: &Location, object: &dyn Object) -> Result<u64, StoreError> {
         return Ok(len);
     }
     object.read(ReadRange::Bounded(0..0))?;
-    let (store, operation) = (location.store.name(), "tell how long an object is");
+    let (store, operation) = (location.store.name(), "report the length of an object");
     object.len().ok_or(StoreError::Unsupported { store, operation })
 }

@@ -144,7 +144,7 @@ fn gather_all(
 }
 
 fn too_deep(source: &Location, folder: &str) -> Error {
-    let reason = format!("\"{folder}\" lies too deep: the links around it may be a loop");
+    let reason = format!("\"{folder}\" is nested too deeply: links may form a loop there");
     RepackError::Layout { at: source.to_string(), reason }.into()
 }
 

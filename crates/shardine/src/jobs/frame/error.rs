@@ -3,13 +3,13 @@
 #[non_exhaustive]
 pub enum JobError {
     /// Another process is writing the same target.
-    #[error("another process is making {at}")]
+    #[error("another process is building {at}")]
     Busy {
         /// The target.
         at: String,
     },
     /// Another process may be writing the target, and nothing shows whether it is still alive.
-    #[error("{owner} was making {at}, and it cannot be told whether it still is")]
+    #[error("{owner} was building {at}, and may still be running")]
     Owned {
         /// The target.
         at: String,
@@ -18,7 +18,7 @@ pub enum JobError {
     },
     /// The target is being written in a different number of parts.
     #[error(
-        "{at} is being made {}",
+        "{at} is being built {}",
         match parts { Some(parts) => format!("in {parts} parts"), None => "by one process".to_owned() }
     )]
     OtherParts {
@@ -28,13 +28,13 @@ pub enum JobError {
         parts: Option<u32>,
     },
     /// The source has changed since the first part began.
-    #[error("{at} was changed since the first part of the job began")]
+    #[error("{at} has changed since the first part of the job started")]
     SourceChanged {
         /// The source.
         at: String,
     },
     /// Not all parts have finished.
-    #[error("{at}: {} not ended yet", missing_parts(missing))]
+    #[error("{at}: {} not finished yet", missing_parts(missing))]
     PartsMissing {
         /// The target.
         at: String,
@@ -60,7 +60,7 @@ pub enum JobError {
         step: usize,
     },
     /// A plan was made by another version of this program.
-    #[error("the plan has the form {version}, which is not understood")]
+    #[error("the plan has format {version}, which is not supported")]
     OtherVersion {
         /// The version of the plan.
         version: u32,
@@ -74,7 +74,7 @@ pub enum JobError {
         reason: String,
     },
     /// There is nothing to finish.
-    #[error("no part of a job on {at} has begun")]
+    #[error("no part of a job on {at} has started")]
     NothingBegun {
         /// The target.
         at: String,
@@ -86,13 +86,13 @@ pub enum JobError {
         job: &'static str,
     },
     /// The report of a part is invalid.
-    #[error("\"{report}\", which tells what a part of the job has done, is damaged")]
+    #[error("\"{report}\", the report of a part of the job, is damaged")]
     Report {
         /// The object.
         report: String,
     },
     /// An option cannot be combined with parts.
-    #[error("{option} does not go together with --part: {reason}")]
+    #[error("{option} cannot be combined with --part: {reason}")]
     NotInParts {
         /// The option.
         option: &'static str,
@@ -113,34 +113,35 @@ fn missing_parts(missing: &[u32]) -> String {
 
 impl JobError {
     /// What stands for an option where there is no target.
-    pub(in crate::jobs) const IN_PLACE: &str = "a job in place";
+    pub(in crate::jobs) const IN_PLACE: &str = "an in-place job";
 
     /// What to do next.
     pub fn hint(&self) -> String {
         match self {
             Self::Busy { .. } => {
-                "wait until it has ended; to share the work, run all of it with --part I/N".into()
+                "wait until it finishes; to share the work, run each process with --part I/N".into()
             }
-            Self::Owned { .. } => "give --take-over if that process has ended".into(),
+            Self::Owned { .. } => "use --take-over if that process has ended".into(),
             Self::OtherParts { parts: Some(parts), .. } => {
-                format!("run it with --part I/{parts}, or begin again with --restart")
+                format!("run it with --part I/{parts}, or start over with --restart")
             }
             Self::OtherParts { parts: None, .. } => {
-                "run it without --part, or begin again with --restart".into()
+                "run it without --part, or start over with --restart".into()
             }
             Self::SourceChanged { .. } => {
-                "remove the target and run all parts again, when nothing changes the source".into()
+                "remove the target, and run all parts again when nothing is changing the source"
+                    .into()
             }
             Self::PartsMissing { .. } => "run these parts; the last one finishes the job".into(),
             Self::NothingBegun { .. } => "run the parts first, with --part 1/N and so on".into(),
-            Self::NothingToFinish { .. } => "read what each part has reported".into(),
+            Self::NothingToFinish { .. } => "see the report of each part".into(),
             Self::TasksMissing { .. } => "run these tasks, then finish".into(),
             Self::NoStep { .. } | Self::OtherVersion { .. } | Self::Plan { .. } => {
                 "plan the job again, with the same version everywhere".into()
             }
             Self::Report { .. } => "run that part again".into(),
             Self::NotInParts { option: Self::IN_PLACE, .. } => {
-                "give -o with a target, which all parts write to, or leave --part out".into()
+                "use -o with a target that all parts write to, or leave out --part".into()
             }
             Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
         }

@@ -131,7 +131,7 @@ impl Exchange {
 
     pub fn marker(&self) -> Result<Option<Replacing>, Error> {
         let Some(bytes) = self.beside.get(&self.file)? else { return Ok(None) };
-        Replacing::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be understood"))
+        Replacing::parse(&bytes).map(Some).ok_or_else(|| self.refuse("it cannot be parsed"))
     }
 
     pub fn refuse(&self, reason: &'static str) -> Error {

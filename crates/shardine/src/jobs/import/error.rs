@@ -6,13 +6,13 @@ use crate::zarr::CONVERT_MARKER;
 #[non_exhaustive]
 pub enum ImportError {
     /// Nothing says what is in the file.
-    #[error("{name}: raw bytes do not tell their shape and type")]
+    #[error("{name}: raw bytes have no recorded shape and type")]
     Undescribed {
         /// Which file.
         name: String,
     },
     /// The file does not have the requested shape.
-    #[error("{name}: has the shape {}, not {}", shown(found), shown(asked))]
+    #[error("{name}: has shape {}, not {}", shown(found), shown(asked))]
     Shape {
         /// Which file.
         name: String,
@@ -31,7 +31,7 @@ pub enum ImportError {
     },
     /// The file lies in the folder that is to become an array, from which everything else is
     /// removed.
-    #[error("{name} lies in {target}")]
+    #[error("{name} is inside {target}")]
     Inside {
         /// Which file.
         name: String,
@@ -39,7 +39,7 @@ pub enum ImportError {
         target: String,
     },
     /// Another conversion to the same location began first.
-    #[error("another conversion to {at} has just begun")]
+    #[error("another conversion to {at} has just started")]
     Begun {
         /// Where.
         at: String,
@@ -51,13 +51,13 @@ pub enum ImportError {
         at: String,
     },
     /// Something that is not an array is there.
-    #[error("{at} is not empty, and no array")]
+    #[error("{at} is not empty and is not an array")]
     NotEmpty {
         /// Where.
         at: String,
     },
     /// A stream cannot be read again, so its conversion cannot be resumed.
-    #[error("{at} is what is left of a conversion of a stream, which cannot be resumed")]
+    #[error("{at} is an unfinished conversion of a stream, which cannot be resumed")]
     LeftByStream {
         /// Where.
         at: String,
@@ -90,14 +90,14 @@ impl ImportError {
     /// What to do next, if anything.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Undescribed { .. } => "say its shape and type",
-            Self::Inside { .. } => "move it out of the array that is to be made",
+            Self::Undescribed { .. } => "give its shape and type",
+            Self::Inside { .. } => "move it out of the new array",
             Self::NotEmpty { .. } => "choose another name",
             Self::DamagedMarker { .. } | Self::LeftByStream { .. } => {
                 "overwrite what is there to start over"
             }
             Self::OtherOptions { .. } | Self::OtherFile { .. } => {
-                "finish it with the options it began with, or overwrite what is there"
+                "finish it with the options it was started with, or overwrite what is there"
             }
             Self::Shape { .. } | Self::Type { .. } | Self::Begun { .. } => return None,
         };

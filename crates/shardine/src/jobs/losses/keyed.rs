@@ -70,7 +70,7 @@ pub(in crate::jobs) fn in_folder(
         for part in parts.chain(lost.minishards.iter().copied().map(Some)) {
             let of = part.map_or("the shard".to_owned(), |part| format!("minishard {part}"));
             let Some(keys) = cells_of(folder, shard, part) else {
-                add(None, None, format!("all values of {of} were lost, and nobody knows its keys"));
+                add(None, None, format!("all values of {of} were lost, and its keys are unknown"));
                 continue;
             };
             let all = keys.len();
@@ -79,7 +79,7 @@ pub(in crate::jobs) fn in_folder(
                 absent += u64::from(is_lost(key)?);
             }
             if absent > 0 {
-                let what = format!("of {all} chunks that belong into {of}, {absent} were lost");
+                let what = format!("{absent} of the {all} chunks of {of} were lost");
                 add(None, Some(absent), what);
             }
         }

@@ -158,7 +158,7 @@ impl Losses {
         let record: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         match record.shardine_losses {
             1 => Ok(record),
-            other => Err(format!("it is of version {other}, and this program knows version 1")),
+            other => Err(format!("it has version {other}, but only version 1 is supported")),
         }
     }
 }
@@ -225,8 +225,8 @@ pub(super) fn record(
             }
             let known = Losses::parse(&edit.object.read(ReadRange::All)?).map_err(refuse)?;
             if !known.is_of(grid.as_ref()) {
-                let reason = "it is about chunks of another shape; \
-                              `shardine repair --accept-loss` removes it";
+                let reason = "it describes chunks of another shape; `shardine repair \
+                              --accept-loss` removes it";
                 return Err(refuse(reason.to_owned()).into());
             }
             losses = known;

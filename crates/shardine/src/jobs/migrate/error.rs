@@ -14,7 +14,8 @@ pub enum MigrateError {
     },
     /// The documents of the two versions disagree, so those of version 2 are not removed.
     #[error(
-        "the metadata of {at} differs between version 2 and version 3 ({what}), so that of version 2 is not removed"
+        "the metadata of {at} differs between version 2 and version 3 ({what}), so version 2 is \
+         not removed"
     )]
     Differs {
         /// Which node.
@@ -23,7 +24,7 @@ pub enum MigrateError {
         what: &'static str,
     },
     /// Folders are nested deeper than in any hierarchy.
-    #[error("{at} lies more than {most} groups deep")]
+    #[error("{at} is nested more than {most} groups deep")]
     TooDeep {
         /// Where.
         at: String,
@@ -57,9 +58,12 @@ impl MigrateError {
     /// What to do next.
     pub(crate) fn hint(&self) -> String {
         match self {
-            Self::Refused { .. } => "write these arrays again with other types or codecs, or migrate the others one by one",
+            Self::Refused { .. } => {
+                "rewrite these arrays with other types or codecs, or migrate \
+                                     the others one by one"
+            }
             Self::Differs { .. } => {
-                "see which of the two is right, and remove the documents of the other by hand"
+                "check which of the two is right, and remove the other's documents by hand"
             }
             Self::TooDeep { .. } => "look for a link that leads back to a folder above it",
         }

@@ -305,7 +305,7 @@ impl InPlace<'_> {
                 // It may have grown, or its attributes may have changed. Anything else is another
                 // data set, with no known relation to what was built.
                 if current != marker.from && !data_set.fits(current, &marker.from)? {
-                    return Err(job.refuse("the metadata of the data set was changed since"));
+                    return Err(job.refuse("the metadata of the data set has changed since"));
                 }
                 if marker.request != data_set.request()? {
                     let (at, request) = (job.at.clone(), marker.request.to_string());

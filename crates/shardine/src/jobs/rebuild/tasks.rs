@@ -210,7 +210,7 @@ impl RebuildPlan {
         }
         let counts = self.with_step(context, task.step, |transfer| {
             if !task.object.has_axes(transfer.rank()) {
-                let (at, reason) = (target.to_string(), "a task has other axes".to_owned());
+                let (at, reason) = (target.to_string(), "a task has different axes".to_owned());
                 return Err(JobError::Plan { at, reason }.into());
             }
             transfer.run_object(&task.object)?;
@@ -318,7 +318,9 @@ impl TargetRef {
                     Ok(NodeMetadata::Array(metadata)) => {
                         Ok(ArrayNode::from_metadata(engine, &place, metadata)?.into_array())
                     }
-                    Ok(NodeMetadata::Group(_)) => Err(wrong("a group is no array".into()).into()),
+                    Ok(NodeMetadata::Group(_)) => {
+                        Err(wrong("a group is not an array".into()).into())
+                    }
                     Err(error) => Err(wrong(error.to_string()).into()),
                 }
             }
@@ -332,7 +334,8 @@ impl TargetRef {
                 }
             }
             Self::Keys => {
-                Err(wrong("values by key are moved by one process, or by parts".into()).into())
+                Err(wrong("values by key can only be moved by one process or in parts".into())
+                    .into())
             }
         }
     }

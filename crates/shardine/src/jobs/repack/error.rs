@@ -15,14 +15,15 @@ pub enum RepackError {
         reason: String,
     },
     /// Only files can be exchanged atomically.
-    #[error("{at} cannot be changed in place: its store has no step that replaces a whole array")]
+    #[error("{at} cannot be changed in place: its store cannot replace a whole array in one step")]
     NeedsTarget {
         /// The array.
         at: String,
     },
     /// The array has metadata of both versions, which share the chunks.
     #[error(
-        "{at} has Zarr v2 metadata beside its zarr.json; whoever reads it by that would find no chunks any more"
+        "{at} has Zarr v2 metadata next to its zarr.json; programs that read it as v2 would no \
+         longer find its chunks"
     )]
     BothVersions {
         /// The array.
@@ -35,15 +36,15 @@ pub enum RepackError {
         at: String,
     },
     /// Another job on the same array is under way.
-    #[error("another job on {at} is under way")]
+    #[error("another job on {at} is running")]
     Busy {
         /// The array.
         at: String,
     },
     /// Others did not release the array.
     #[error(
-        "{at} is in use by another program, which did not end within {seconds} s; the new array is built, and not in its \
-         place yet"
+        "{at} is in use by another program, which did not finish within {seconds} s; the new \
+         array is built, but not in place yet"
     )]
     InUse {
         /// The array.
@@ -53,7 +54,8 @@ pub enum RepackError {
     },
     /// Readers and writers cannot be kept out while the array is replaced.
     #[error(
-        "{at} is on a file system without locks to rely on, so nothing keeps other programs away while it is replaced"
+        "{at} is on a file system without reliable locks, so nothing keeps other programs from \
+         using it while it is replaced"
     )]
     NoLocks {
         /// The array.
@@ -61,7 +63,7 @@ pub enum RepackError {
     },
     /// An earlier job with a different request was interrupted.
     #[error(
-        "an earlier job on {at} was interrupted, and it asked for something else{}",
+        "an earlier job on {at} with different options was interrupted{}",
         command.as_ref().map(|command| format!(": `{command}`")).unwrap_or_default()
     )]
     OtherJob {
@@ -74,7 +76,7 @@ pub enum RepackError {
     },
     /// The marker of an interrupted job is invalid.
     #[error(
-        "\"{marker}\", which tells of a job that was interrupted, does not fit what is there: {reason}"
+        "\"{marker}\", which records an interrupted job, does not match what is there: {reason}"
     )]
     Marker {
         /// The file or object.
@@ -83,15 +85,13 @@ pub enum RepackError {
         reason: &'static str,
     },
     /// The array was written to meanwhile.
-    #[error("{at} was changed while its chunks were moved")]
+    #[error("{at} was changed while its chunks were being moved")]
     Changed {
         /// The array.
         at: String,
     },
     /// The same, at the very last moment: the old array is kept.
-    #[error(
-        "{at} was changed in the moment in which it was replaced; the array as it was then is at {kept}"
-    )]
+    #[error("{at} was changed just as it was being replaced; the old array is at {kept}")]
     ChangedAtCommit {
         /// The array.
         at: String,
@@ -100,7 +100,7 @@ pub enum RepackError {
     },
     /// The new array has fewer chunks than were moved: the old array is kept.
     #[error(
-        "{at} has {after} chunks or objects where {before} were made; the array as it was is at {kept}"
+        "{at} has {after} chunks or objects, but {before} were written; the old array is at {kept}"
     )]
     Lost {
         /// The array.
@@ -114,7 +114,8 @@ pub enum RepackError {
     },
     /// Something else took the array's name when a job on it was interrupted: the array is kept.
     #[error(
-        "an earlier job on {at} was interrupted, and something else was made in its place; the array as it was is at {kept}"
+        "an earlier job on {at} was interrupted, and something else was created in its place; the \
+         old array is at {kept}"
     )]
     Displaced {
         /// The array.
@@ -123,7 +124,7 @@ pub enum RepackError {
         kept: String,
     },
     /// There are more or fewer values than before.
-    #[error("{after} values were found where {before} were moved")]
+    #[error("found {after} values, but {before} were moved")]
     Count {
         /// Values before.
         before: u64,
@@ -131,7 +132,7 @@ pub enum RepackError {
         after: u64,
     },
     /// A chunk differs from its source.
-    #[error("chunk {chunk:?} in \"{object}\" is not what it was before it was moved")]
+    #[error("chunk {chunk:?} in \"{object}\" differs from the one that was moved")]
     Differs {
         /// The new object.
         object: Key,
@@ -139,7 +140,7 @@ pub enum RepackError {
         chunk: Vec<u64>,
     },
     /// The elements of the new array differ from those of the old one.
-    #[error("the elements from {start:?} on, of shape {shape:?}, are not what they were")]
+    #[error("the elements at {start:?} of shape {shape:?} differ from the old ones")]
     Elements {
         /// Where the box that differs begins.
         start: Vec<u64>,
@@ -153,39 +154,46 @@ impl RepackError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Layout { .. } => return None,
-            Self::NeedsTarget { .. } => "name another place for the result".to_owned(),
+            Self::NeedsTarget { .. } => "choose another location for the result".to_owned(),
             Self::BothVersions { .. } => {
-                "remove the v2 metadata first, or name another place for the result".to_owned()
+                "remove the v2 metadata first, or choose another location for the result".to_owned()
             }
             Self::ZarrV2 { .. } => {
-                "migrate it to version 3 first, or name another place for the result".to_owned()
+                "migrate it to version 3 first, or choose another location for the result"
+                    .to_owned()
             }
-            Self::Busy { .. } => "wait for it".to_owned(),
+            Self::Busy { .. } => "wait until it finishes".to_owned(),
             Self::InUse { .. } => {
-                "run the same command again when that program has ended; what is built is kept".to_owned()
+                "run the same command again when that program has finished; what was built is \
+                 kept"
+                    .to_owned()
             }
             Self::NoLocks { .. } => {
-                "give --exclusive if no other program uses it meanwhile, or name another place for the result".to_owned()
+                "use --exclusive if no other program is using it, or choose another location for \
+                 the result"
+                    .to_owned()
             }
             Self::OtherJob { .. } | Self::Marker { .. } => {
-                "finish that job, or give it up by beginning anew".to_owned()
+                "finish that job, or discard it and start over".to_owned()
             }
             Self::Changed { .. } => {
-                "the array is as it was; run the job again when nobody writes".to_owned()
+                "the array is unchanged; run the job again when nothing is writing to it".to_owned()
             }
             Self::ChangedAtCommit { .. } => {
-                "write the latest changes again, and remove the old array".to_owned()
+                "repeat the latest changes, then remove the old array".to_owned()
             }
             Self::Lost { .. } => {
-                "if nobody has written to the new array, put the old one back; check the disk of this machine"
+                "if nothing has been written to the new array, put the old one back; check this \
+                 machine's disk"
                     .to_owned()
             }
             Self::Displaced { .. } => {
-                "the earlier job is given up; give the command again for what has the name now"
+                "the earlier job is discarded; run the command again for what is there now"
                     .to_owned()
             }
             Self::Count { .. } | Self::Differs { .. } | Self::Elements { .. } => {
-                "the old array is untouched; check the memory and the disk of this machine, and run the job again"
+                "the old array is untouched; check this machine's memory and disk, then run the \
+                 job again"
                     .to_owned()
             }
         })

@@ -155,7 +155,7 @@ impl Planner<'_> {
         depth: usize,
     ) -> Result<Vec<(String, NodeMetadata)>, Error> {
         if depth > MAX_DEPTH {
-            let reason = "groups lie too deep in each other".to_owned();
+            let reason = "groups are nested too deeply".to_owned();
             return Err(RepackError::Layout { at: group.location().to_string(), reason }.into());
         }
         let mut below = Vec::new();

@@ -101,7 +101,7 @@ pub(super) fn wanted(
         return Err(refuse(format!("chunks of {} axes for an array of {rank}", chunk_shape.len())));
     }
     if chunk_shape.contains(&0) {
-        return Err(refuse("a chunk cannot be 0 long".to_owned()));
+        return Err(refuse("a chunk cannot have length 0".to_owned()));
     }
     let codecs = match &options.codecs {
         Some(choice) => choice.codecs(array.data_type()).map_err(refuse)?,
@@ -196,7 +196,7 @@ pub(in crate::jobs) fn shard_shape(
             chunks => {
                 let (given, rank) = (chunks.len(), chunk.len());
                 let given = format!("chunks per shard for {given} axes, but the array has {rank}");
-                Err(format!("{given}; a single number holds for all axes").into())
+                Err(format!("{given}; a single number applies to all axes").into())
             }
         },
         Packing::TargetSize(target) => {
@@ -242,7 +242,7 @@ fn multiple(shard: &[u64], chunk: &[u64]) -> Result<Vec<u64>, Refused> {
         let [shard, chunk, fitting] = [shard.to_vec(), chunk.to_vec(), fitting.collect()]
             .map(|shape| shape.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
         let reason =
-            format!("shards of {shard} are no multiple of chunks of {chunk}; {fitting} is");
+            format!("shards of {shard} are not a multiple of chunks of {chunk}; {fitting} is");
         return Err(reason.into());
     }
     Ok(shard.to_vec())

@@ -37,17 +37,17 @@ pub(super) fn survey(
             (ValueNames::Boxes(_), ValueName::Values)
                 if !store.has_folders() && unwrapped(&name).is_some() =>
             {
-                "it is called like a compressed file, which no reader finds in this store"
+                "it is named like a compressed file, which no reader finds in this store"
             }
             (_, ValueName::Values) => continue,
             (_, ValueName::Unfound(reason)) => reason,
             (_, ValueName::Other) if new.named(&name) == ValueName::Other => continue,
             (_, ValueName::Other) => {
-                "it is called like what is to be made, but holds nothing of what is packed now"
+                "it has the name of a new object, but holds nothing that is being packed"
             }
         };
         let reason = format!(
-            "{reason}; see what `shardine verify` says, and repair it or move it away first"
+            "{reason}; check it with `shardine verify`, and repair it or move it away first"
         );
         return Err(StoreError::Damaged { key: key.clone(), reason }.into());
     }

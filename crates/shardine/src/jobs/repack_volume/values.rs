@@ -100,7 +100,7 @@ fn each_value(
         for (i, (minishard, entry)) in indexes.entries().enumerate() {
             let place = shards.sharding.place(entry.key);
             if (place.shard, place.minishard) != (shard, minishard) {
-                let reason = "is not where it belongs; `shardine verify` tells more";
+                let reason = "is not where it belongs; `shardine verify` shows more";
                 return Err(damaged(format!("key {} {reason}", entry.key)).into());
             }
             if !seen.insert(entry.key) {
@@ -120,7 +120,7 @@ pub(super) fn count_chunks(engine: &Engine, volume: &Volume, level: usize) -> Re
     let scale = volume.scale(level)?;
     let code = scale.morton().ok_or_else(|| RepackError::Layout {
         at: volume.location().to_string(),
-        reason: format!("scale \"{}\" has more chunks than keys of 64 bits can name", scale.key),
+        reason: format!("scale \"{}\" has more chunks than 64-bit keys can number", scale.key),
     })?;
     if let Some(shards) = volume.shards(scale)? {
         let (mut count, mut outside) = (0u64, None);
@@ -133,7 +133,7 @@ pub(super) fn count_chunks(engine: &Engine, volume: &Volume, level: usize) -> Re
         let Some(outside) = outside else { return Ok(count) };
         let key = shards.shard_key(shards.sharding.place(outside).shard)?;
         let reason = format!(
-            "key {outside} is outside the grid of chunks; `shardine verify` tells more, and \
+            "key {outside} is outside the grid of chunks; `shardine verify` shows more, and \
              `shardine repair` removes it"
         );
         return Err(StoreError::Damaged { key, reason }.into());
@@ -147,7 +147,7 @@ pub(super) fn count_chunks(engine: &Engine, volume: &Volume, level: usize) -> Re
         let Some(found) = names.object(name) else { continue };
         if !cells.insert(found.cell) {
             let plain = unwrapped(name).unwrap_or(name);
-            let reason = format!("chunk {plain} is there more than once");
+            let reason = format!("chunk {plain} is stored more than once");
             return Err(StoreError::Damaged { key, reason }.into());
         }
     }

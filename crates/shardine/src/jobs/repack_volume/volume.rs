@@ -104,7 +104,8 @@ impl Packed for Scales {
             if folder_inside(&self.old, scale)?.is_none() {
                 let key = &scale.key;
                 let reason = format!(
-                    "the chunks of scale \"{key}\" do not lie in a folder inside the volume, so a copy would not have them"
+                    "the chunks of scale \"{key}\" are not in a folder inside the volume, so a \
+                     copy would lack them"
                 );
                 let at = self.old.location().to_string();
                 return Err(RepackError::Layout { at, reason }.into());

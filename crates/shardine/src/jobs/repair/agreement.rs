@@ -66,7 +66,8 @@ impl Agreement {
         let disagrees = others >= 2 && failed > 0 && (most_sizes || others >= self.looked);
         disagrees.then(|| {
             format!(
-                "{others} of {} chunks are not what `info` says, so it is probably wrong itself; nothing was done about them",
+                "{others} of {} chunks are not what `info` says, so `info` is probably wrong; \
+                 they were left as they are",
                 self.looked
             )
         })

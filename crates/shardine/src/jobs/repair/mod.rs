@@ -232,13 +232,13 @@ impl Repairing<'_> {
         self.remove_records(
             again,
             RepairKind::LeftoverRemoved,
-            "all that was lost here has been written again",
+            "everything lost here has been rewritten",
         )?;
         if !self.options.accept_loss {
             return Ok(());
         }
         let all = std::mem::take(&mut self.records);
-        let message = "what was lost or may be old here is accepted as it is";
+        let message = "everything lost or possibly old here is accepted";
         self.remove_records(all, RepairKind::LossAccepted, message)?;
         self.summary.accepted = self.summary.lost.saturating_add(self.summary.unproved);
         (self.summary.lost, self.summary.unproved) = (0, 0);
@@ -345,9 +345,9 @@ impl Repairing<'_> {
             let mut repair = Repair::of(RepairKind::Recovered, &finding);
             if !self.options.dry_run {
                 let message = match unfinished::settle(self.context, &place)? {
-                    Some(Settled::Finished) => "a job that was interrupted is finished",
+                    Some(Settled::Finished) => "an interrupted job was finished",
                     Some(Settled::Undone) => {
-                        "a job that was interrupted is undone: what it had built is removed"
+                        "an interrupted job was undone: what it had built was removed"
                     }
                     // Its process has come back, or has ended it.
                     None => continue,
@@ -387,12 +387,12 @@ impl Repairing<'_> {
                 match store.recover(&object)? {
                     Recovery::Done => {}
                     Recovery::Nothing => {
-                        "the journal belongs to another version of its object, and is set aside"
+                        "the journal belongs to another version of its object and was set aside"
                             .clone_into(&mut repair.message);
                     }
                     Recovery::Before(_) => {
                         repair.kind = RepairKind::Left;
-                        "its writer is at work, or the folder may not be written to"
+                        "its writer is still running, or the folder is not writable"
                             .clone_into(&mut repair.message);
                     }
                 }
@@ -416,7 +416,7 @@ impl Repairing<'_> {
             let array = match ArrayNode::open(self.engine, &self.location.at(path.clone())) {
                 // Its indexes can be checked, but no chunk can be written again.
                 Err(error) if error.is_unsupported() => {
-                    let message = format!("is damaged, and left: {error}");
+                    let message = format!("is damaged, and was left alone: {error}");
                     for key in damaged.into_keys() {
                         let finding = Finding::new(FindingKind::Index, Some(key), message.clone());
                         self.tell(Repair::of(RepairKind::Left, &finding));

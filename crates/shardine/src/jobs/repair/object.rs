@@ -263,7 +263,9 @@ impl Mend<'_, '_> {
                 let mut repair = Repair::of(RepairKind::Separated, finding);
                 repair.message.push_str("; both can be decoded, and each has its own bytes now");
                 if !leaf.codec.has_checksum() {
-                    repair.message.push_str(", but any bytes can: one was written over the other");
+                    repair
+                        .message
+                        .push_str(", but any bytes can: one has overwritten part of the other");
                     repair.unproved = 1;
                 }
                 self.repairing.tell(repair);
@@ -343,8 +345,9 @@ impl Mend<'_, '_> {
             None => self.chunks_below(&[]),
         };
         repair.message = format!(
-            "{}; the last valid index in it is an older one at bytes {at}..{end}, {} bytes follow it: {} chunks are as it \
-             had them and may be old, and what was first written after it is lost",
+            "{}; the last valid index is an older one at bytes {at}..{end}, followed by {} bytes: \
+             {} chunks were restored from it and may be old, and chunks first written after it \
+             are lost",
             finding.message,
             len - end,
             repair.unproved

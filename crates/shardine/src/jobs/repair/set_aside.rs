@@ -68,8 +68,7 @@ impl SetAside {
         if self.pieces > 1 && (self.pieces > PIECES || self.piece_bytes > len) {
             let mut all = repair.clone();
             all.chunk = None;
-            "more of it was set aside than could be kept piece by piece"
-                .clone_into(&mut all.message);
+            "too much of it was set aside to be kept in pieces".clone_into(&mut all.message);
             let name = self.keep_piece(object, 0..len, &all)?;
             self.whole = Some(name.clone());
             return Ok(name);

@@ -150,7 +150,7 @@ impl Repairing<'_> {
     /// Decompresses a shard that was compressed as a file.
     fn unwrap_shard(&mut self, folder: &Folder, number: u64, key: &Key) -> Result<(), Error> {
         let store = &folder.shards.store;
-        let message = "it was compressed as a file, and is the shard that was in it now";
+        let message = "it was compressed as a file, and was replaced by the shard inside";
         let mut repair = Repair::new(RepairKind::Unwrapped, key, message);
         repair.shard = Some(vec![number]);
         let object = store.open(key, None)?;
@@ -179,7 +179,8 @@ impl Repairing<'_> {
     /// Joins the two objects of a shard in the older form.
     fn join(&mut self, folder: &Folder, number: u64, key: &Key) -> Result<(), Error> {
         let store = &folder.shards.store;
-        let mut repair = Repair::new(RepairKind::Joined, key, "the two objects of it are one now");
+        let mut repair =
+            Repair::new(RepairKind::Joined, key, "its two objects were merged into one");
         repair.shard = Some(vec![number]);
         if !self.options.dry_run {
             let Some(object) = folder.shards.open_older(number)? else { return Ok(()) };

@@ -52,8 +52,8 @@ impl Repairing<'_> {
             gone.extend(moved);
         }
         if number.is_none() {
-            let message = "it is no shard of this sharding; what it has was moved where it belongs, \
-                           unless something else was there";
+            let message = "it is not a shard of this sharding; its values were moved where they \
+                           belong, unless something else was there";
             return self.set_shard_aside(&mut held, message.to_owned());
         }
         if gone.is_empty() || self.options.dry_run {

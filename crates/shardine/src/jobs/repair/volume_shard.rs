@@ -151,7 +151,7 @@ impl Repairing<'_> {
         let zlib = checked.values.zlib + checked.indexes.zlib > 0;
         let message = match other {
             Some(finding) => finding.message,
-            None if zlib => "what was zlib is gzip now".to_owned(),
+            None if zlib => "zlib was replaced by gzip".to_owned(),
             None => return None,
         };
         let mut repair = Repair::new(RepairKind::Recoded, key, message);

@@ -138,8 +138,8 @@ impl Run<'_> {
                 continue;
             }
             let message = format!(
-                "the chunk is also stored as {}: which of them is read depends on the reader",
-                other.unwrap_or("a file that is not compressed")
+                "the chunk is also stored as {}: which one is read depends on the reader",
+                other.unwrap_or("an uncompressed file")
             );
             let finding = Finding::new(FindingKind::TwoForms, Some(chunk.key.clone()), message);
             let [x, y, z] = chunk.cell;
@@ -239,24 +239,24 @@ impl Run<'_> {
         };
         let len = object.len().unwrap_or(listed);
         if len == 0 {
-            let problem = (FindingKind::EmptyObject, "it has no bytes at all".to_owned());
+            let problem = (FindingKind::EmptyObject, "it is empty".to_owned());
             return seen(Some(problem));
         }
         if chunk.wrapped && wrapping.is_none() {
             return seen(None);
         }
         if let (Some((name, magic)), false) = (wrapping, self.scope.decode) {
-            let problem = (FindingKind::Chunk, format!("is called like {name} and is not"));
+            let problem = (FindingKind::Chunk, format!("is named like {name}, but is not"));
             return seen((*bytes != *magic).then_some(problem));
         }
         if let Some(exact) = exact.filter(|&exact| exact != len) {
-            let why = if is_gzip(&bytes) { "; it begins like gzip" } else { "" };
+            let why = if is_gzip(&bytes) { "; it starts like gzip" } else { "" };
             let message = format!("the chunk has {len} bytes, but should have {exact}{why}");
             return seen(Some((FindingKind::ChunkSize, message)));
         }
         let Some(chunk_codec) = chunk_codec else { return seen(None) };
         if is_too_large(chunk_codec) {
-            let message = format!("a chunk of {len} bytes is not decoded");
+            let message = format!("a chunk of {len} bytes is too large to decode");
             return seen(Some((FindingKind::NotChecked, message)));
         }
         let bytes = if fits { bytes } else { object.read(ReadRange::All)? };

@@ -326,8 +326,9 @@ impl Run<'_> {
             if let (false, true, Some((left, all))) = (compared, sparse.is_empty(), filling.boxes())
             {
                 let message = format!(
-                    "the chunks in {left} of {all} shards fill a box, and less than half of what the shard has room for: \
-                     so looks what is left when each task of a job replaces shards instead of adding to them"
+                    "in {left} of {all} shards the chunks fill a box, but less than half of the \
+                     shard: the tasks of a parallel job may have replaced these shards instead of \
+                     adding to them"
                 );
                 self.note(Finding::new(
                     FindingKind::MissingChunks,
@@ -342,14 +343,14 @@ impl Run<'_> {
         if sparse.len() > SINGLE {
             let (there, room) = sparse.iter().fold((0, 0), |(a, b), s| (a + s.1, b + s.2));
             let message = format!(
-                "{} shards have {there} of {room} chunks, far less than most others",
+                "{} shards have {there} of {room} chunks, far fewer than most others",
                 sparse.len()
             );
             let folder = filling.folder.clone();
             return self.note(Finding::new(FindingKind::SparseShard, folder, message));
         }
         for (shard, there, room) in sparse {
-            let message = format!("has {there} of {room} chunks, far less than most other shards");
+            let message = format!("has {there} of {room} chunks, far fewer than most other shards");
             let name = filling.sharding.as_ref().map(|sharding| sharding.shard_name(*shard));
             let key = name.and_then(|name| match &filling.folder {
                 Some(folder) => folder.join(&name).ok(),
@@ -372,8 +373,8 @@ impl Run<'_> {
         let full = found.chunks as f64 >= 0.95 * rooms(other) as f64;
         let message = if let Some(first) = found.first {
             format!(
-                "below {} of {} chunks of the coarser scale \"{}\" this one has none (the first of them is {first:?}): \
-                 it has {there} of {room}",
+                "it has no chunks below {} of {} chunks of the coarser scale \"{}\" (the first is \
+                 {first:?}): it has {there} of {room}",
                 found.holes, found.chunks, other.key
             )
         } else if full && room >= FEWEST && there * 2 < room {

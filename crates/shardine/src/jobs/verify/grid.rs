@@ -61,28 +61,28 @@ impl Run<'_> {
                         }
                     }
                     Place::Outside(cell) => {
-                        let message = "belongs to a part of the grid that the array does not have";
+                        let message = "belongs to a part of the grid outside the array";
                         let kind = FindingKind::ObjectOutsideArray;
                         let finding = Finding::new(kind, Some(key), message.to_owned());
                         self.note(at_cell(array, finding, &cell));
                     }
                     Place::Folder { used: true } => {
-                        self.blocked(key, "is an object where the keys of chunks need a folder");
+                        self.blocked(key, "is an object where chunk keys need a folder");
                     }
                     _ if name == DOCUMENT || V2_DOCUMENTS.contains(&name) => {}
                     _ if name == INFO => self.two_documents(&key),
                     _ if name == LOSS_RECORD => has_record = true,
                     _ if name == APPEND_MARKER => {
-                        let message = "tells of an append that is under way or was interrupted";
+                        let message = "records an append that is running or was interrupted";
                         let kind = FindingKind::UnfinishedAppend;
                         self.note(Finding::new(kind, Some(key), message.to_owned()));
                     }
                     _ if name == CONVERT_MARKER => {
-                        let message = "tells of a conversion that is under way or was interrupted";
+                        let message = "records a conversion that is running or was interrupted";
                         let kind = FindingKind::UnfinishedConvert;
                         self.note(Finding::new(kind, Some(key), message.to_owned()));
                     }
-                    _ => self.stray(key, "is no part of the array"),
+                    _ => self.stray(key, "is not part of the array"),
                 }
             }
             let mut inside = Vec::new();
@@ -92,7 +92,7 @@ impl Run<'_> {
                     Place::Cell(_) => {
                         self.blocked(key, "is a folder where an object of the grid belongs");
                     }
-                    _ => self.stray(key, "is a folder that is no part of the array"),
+                    _ => self.stray(key, "is a folder that is not part of the array"),
                 }
             }
             listings.push(inside.into_iter().rev());

@@ -84,9 +84,9 @@ impl Run<'_> {
             return Ok(());
         }
         let Some(job) = unfinished_job(location)?.filter(|job| !job.in_use) else { return Ok(()) };
-        let begun = job.command.map(|command| format!(", begun by `{command}`"));
+        let begun = job.command.map(|command| format!(", started by `{command}`"));
         let message = format!(
-            "a job that rebuilds it was interrupted{}; it works in {}",
+            "a job rebuilding it was interrupted{}; its folder is {}",
             begun.unwrap_or_default(),
             job.folder
         );
@@ -118,7 +118,7 @@ impl Run<'_> {
 
     /// Reports an `info` beside a Zarr document.
     pub(super) fn two_documents(&self, info: &Key) {
-        let message = "is beside a Zarr document, which was checked; this one was not".to_owned();
+        let message = "is next to a Zarr document, which was checked; this one was not".to_owned();
         self.note(Finding::new(FindingKind::TwoDocuments, Some(info.clone()), message));
     }
 
@@ -155,7 +155,7 @@ impl Run<'_> {
             self.note(Finding::new(finding, key.or_else(|| folder.cloned()), message));
         }
         if more > 0 {
-            let message = format!("holds {more} more things that are left out");
+            let message = format!("holds {more} more items that are left out");
             self.note(Finding::new(FindingKind::LeftOut, folder.cloned(), message));
         }
     }
@@ -226,7 +226,7 @@ impl Walk<'_, '_> {
         };
         if depth >= MAX_DEPTH {
             for folder in folders {
-                let message = format!("lies more than {MAX_DEPTH} groups deep");
+                let message = format!("is nested more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
                 self.pass_over(Some(&folder));
                 self.run.note(Finding::new(kind, Some(folder), message));
@@ -308,7 +308,7 @@ impl Walk<'_, '_> {
             Err(StoreError::Unsupported { .. }) => {}
             Ok(_) => {
                 let message = format!(
-                    "there is no {DOCUMENT} in this folder of a group, nor a document of version 2"
+                    "this folder of a group has neither a {DOCUMENT} nor a Zarr v2 document"
                 );
                 self.run.note(Finding::new(FindingKind::NoMetadata, Some(folder), message));
             }
@@ -324,8 +324,8 @@ impl Walk<'_, '_> {
             outer.seen.insert(name.to_owned());
             let what = match outer.nodes.get(name) {
                 None => "does not name the node",
-                Some(None) => "cannot be read where it describes the node",
-                Some(Some(copy)) if !copy.means_same(metadata) => "is not that of the node",
+                Some(None) => "cannot be read for the node",
+                Some(Some(copy)) if !copy.means_same(metadata) => "does not match the node",
                 Some(Some(_)) => continue,
             };
             let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
@@ -347,8 +347,9 @@ impl Walk<'_, '_> {
     fn missing(&self, outer: &Consolidated) {
         for name in outer.nodes.keys().filter(|name| !outer.has_met(name)) {
             let name = name.escape_debug();
-            let message =
-                format!("the consolidated metadata names the node \"{name}\", which is not there");
+            let message = format!(
+                "the consolidated metadata names the node \"{name}\", which does not exist"
+            );
             let kind = FindingKind::ConsolidatedMetadata;
             self.run.note(Finding::new(kind, Some(outer.object.clone()), message));
         }

@@ -14,7 +14,7 @@ impl Run<'_> {
         let location = array.location();
         self.with_record(&*location.store, location.path.as_ref(), |record, losses| {
             if !losses.is_of(Some(&losses::grid_of(array))) {
-                let message = "chunks of another shape than the array has now were lost";
+                let message = "chunks of a shape that the array no longer has were lost";
                 self.sum(|summary| summary.lost_chunks += 1);
                 self.note(lost(record, None, message.to_owned()));
                 return Ok(false);
@@ -42,8 +42,9 @@ impl Run<'_> {
                     }
                     (unproved, _) => {
                         let message = format!(
-                            "{unproved} chunks were found by an older index, or share bytes with others: they may \
-                             be old, and what was first written after that index is lost"
+                            "{unproved} chunks were restored from an older index, or share bytes \
+                             with others: they may be old, and chunks first written after that \
+                             index are lost"
                         );
                         let mut finding = lost(record, Some(loss.object.clone()), message);
                         finding.kind = FindingKind::UnprovedChunk;
@@ -90,7 +91,7 @@ impl Run<'_> {
     ) {
         self.sum(|summary| summary.lost_chunks += losses::total(found).lost);
         for loss in found {
-            let message = format!("{}, and reads as nothing", loss.what);
+            let message = format!("{}, and reads as absent", loss.what);
             let mut finding = lost(record, Some(loss.object.clone()), message);
             finding.shard = loss.shard.map(|shard| vec![shard]);
             finding.chunk = loss.key.and_then(&cell);
@@ -114,7 +115,7 @@ impl Run<'_> {
             Ok(None) => return,
             Ok(Some(Found::Losses(losses))) => check(&record, &losses),
             Ok(Some(Found::Malformed(reason))) => {
-                let message = format!("the record of what was lost cannot be read: {reason}");
+                let message = format!("the record of lost chunks cannot be read: {reason}");
                 self.sum(|summary| summary.lost_chunks += 1);
                 self.note(lost(&record, None, message));
                 return;
@@ -124,7 +125,7 @@ impl Run<'_> {
         match settled {
             Ok(false) => {}
             Ok(true) => {
-                let message = "all that was lost here has been written again".to_owned();
+                let message = "everything lost here has been rewritten".to_owned();
                 let key = Some(record.clone());
                 let mut finding = Finding::new(FindingKind::SettledLoss, key, message);
                 finding.record = Some(record);

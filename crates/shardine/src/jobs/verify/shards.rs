@@ -112,14 +112,14 @@ impl Run<'_> {
         }
         for key in &names.misnamed {
             let message =
-                "is called like a shard, but is none of this sharding: no reader opens it";
+                "is named like a shard, but is not one of this sharding: no reader opens it";
             tell(FindingKind::MisnamedShard, key, message);
         }
         for key in &names.blocked {
             tell(FindingKind::BlockedKey, key, "is a folder where a shard belongs");
         }
         for key in &names.strays {
-            tell(FindingKind::StrayObject, key, "is no part of what is stored here");
+            tell(FindingKind::StrayObject, key, "is not part of what is stored here");
         }
     }
 
@@ -137,7 +137,7 @@ impl Run<'_> {
                     Encoding::Gzip => Encoding::Raw,
                 };
                 let message = format!(
-                    "\"{}/{member}\" is {}, but all {count} that were looked at in \"{}\" are {}",
+                    "\"{}/{member}\" is {}, but all {count} examined in \"{}\" are {}",
                     folder.pointer.trim_start_matches('/'),
                     said.name(),
                     folder.shards.folder.as_ref().map_or(".", |key| key.as_str()),
@@ -215,7 +215,8 @@ impl Run<'_> {
             return Some(Outcome { findings: Vec::new(), other, values, indexes, fill });
         }
         if *is_older {
-            let message = "a shard in its older form, of two objects: most readers do not know it";
+            let message =
+                "a shard in the older form of two objects, which most readers do not support";
             findings.push(finding(FindingKind::OlderForm, message.to_owned()));
         }
         if findings.len() > PENDING {

@@ -66,7 +66,7 @@ impl Run<'_> {
         }
         let is_inside = |object: &PossibleObject| shared.object_at(&object.cell).is_some();
         for object in objects.iter().filter(|object| !is_inside(object)) {
-            let message = "belongs to a part of the grid that the array does not have".to_owned();
+            let message = "belongs to a part of the grid outside the array".to_owned();
             let kind = FindingKind::ObjectOutsideArray;
             self.note(Finding::new(kind, Some(object.key.clone()), message).shard(&object.cell));
         }

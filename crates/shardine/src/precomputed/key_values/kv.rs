@@ -226,8 +226,7 @@ impl KeyValueStore {
             let least = self.sharding().table_len();
             let start = range.start.checked_sub(len).filter(|&start| start >= least);
             let start = start.ok_or_else(|| {
-                let reason =
-                    "its manifest tells of more bytes of fragments than there are before it";
+                let reason = "its manifest lists more bytes of fragments than there are before it";
                 damaged(&shard.key, reason)
             })?;
             Ok(shard.object.read(ReadRange::Bounded(start..range.start))?.to_vec())

@@ -115,7 +115,7 @@ impl ArrayMetadata {
         let shape = integers(document.required("shape")?, "shape", 0)?;
         if shape.len() > Self::MAX_RANK {
             let reason =
-                format!("has {} dimensions; at most {} are read", shape.len(), Self::MAX_RANK);
+                format!("has {} dimensions; at most {} are supported", shape.len(), Self::MAX_RANK);
             return Err(MetadataError::invalid("shape", reason));
         }
         let data_type = DataType::from_json(document.required("data_type")?)
@@ -265,7 +265,7 @@ impl ArrayMetadata {
     pub fn set_shape(&mut self, shape: &[u64]) -> Result<(), MetadataError> {
         if shape.len() != self.shape.len() {
             let reason = format!(
-                "has {} dimensions where the array has {}, which cannot change",
+                "has {} dimensions, but the array has {}, which cannot change",
                 shape.len(),
                 self.shape.len(),
             );
@@ -335,7 +335,7 @@ fn chunk_shape(json: &Value, rank: usize) -> Result<Vec<u64>, MetadataError> {
         .ok_or_else(|| MetadataError::missing(SHAPE))?;
     let shape = integers(shape, SHAPE, 1)?;
     if shape.len() != rank {
-        let reason = format!("has {} lengths where shape has {rank}", shape.len());
+        let reason = format!("has {} lengths, but shape has {rank}", shape.len());
         return Err(MetadataError::invalid(SHAPE, reason));
     }
     if shape.iter().try_fold(1_u64, |count, &length| count.checked_mul(length)).is_none() {
@@ -353,7 +353,7 @@ fn check_storage_transformers(json: Option<&Value>) -> Result<(), MetadataError>
         Some(first) => {
             let member = format!("{MEMBER}[0]");
             let name = Extension::from_json(first, &member)?.name.into();
-            let reason = "no storage transformer is; write the array again without them".into();
+            let reason = "no storage transformer is; rewrite the array without them".into();
             Err(MetadataError::Unsupported { member, name, reason })
         }
     }
@@ -372,7 +372,7 @@ fn dimension_names(
         Some(_) => return Err(MetadataError::invalid(MEMBER, "must be a list")),
     };
     if listed.len() != rank {
-        let reason = format!("has {} names where shape has {rank} dimensions", listed.len());
+        let reason = format!("has {} names, but shape has {rank} dimensions", listed.len());
         return Err(MetadataError::invalid(MEMBER, reason));
     }
     let name = |(index, name): (usize, &Value)| match name {

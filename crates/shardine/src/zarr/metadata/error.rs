@@ -7,7 +7,7 @@ use shardine_codec::{DataTypeError, ExtensionError};
 #[non_exhaustive]
 pub enum MetadataError {
     /// The document is too long to be metadata.
-    #[error("metadata document has {len} bytes, more than the {limit} that are read")]
+    #[error("metadata document has {len} bytes, more than the limit of {limit}")]
     TooLarge {
         /// How long it is.
         len: usize,
@@ -21,10 +21,10 @@ pub enum MetadataError {
         reason: String,
     },
     /// The document is of Zarr version 2, whose metadata is different.
-    #[error("this is a document of Zarr version 2 in the place of one of version 3")]
+    #[error("this is a Zarr v2 document in place of a v3 one")]
     ZarrV2,
     /// The document is of an unknown version.
-    #[error("zarr_format is {found}; only 3 is known here")]
+    #[error("zarr_format is {found}; only 3 is supported")]
     UnknownFormat {
         /// The member's value.
         found: String,

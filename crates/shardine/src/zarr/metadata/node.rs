@@ -117,11 +117,11 @@ pub fn check_node_name(name: &str) -> Result<(), MetadataError> {
     } else if name.contains('/') {
         "has a \"/\" in it"
     } else if name.bytes().all(|byte| byte == b'.') {
-        "is made of periods alone"
+        "consists only of periods"
     } else if name.starts_with("__") {
         "begins with \"__\", which is reserved"
     } else if name == "zarr.json" {
-        "is that of metadata documents"
+        "is reserved for metadata documents"
     } else {
         return Ok(());
     };

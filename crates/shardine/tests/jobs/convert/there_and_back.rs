@@ -173,10 +173,10 @@ fn an_info_that_does_not_fit_any_more_is_not_written_back() {
         summary.info_not_kept.unwrap()
     };
     let group = make();
-    assert!(why(&group, &VolumeForm::new().resolution([1.0; 3])).contains("asked for"));
+    assert!(why(&group, &VolumeForm::new().resolution([1.0; 3])).contains("requested"));
     let mut array = ArrayNode::open(&engine(), &group.join("a").unwrap()).unwrap();
     array.resize(&[9, 8, 8, 1]).unwrap();
-    assert!(why(&group, &VolumeForm::new()).contains("another shape"));
+    assert!(why(&group, &VolumeForm::new()).contains("does not have the shape"));
     let group = make();
     let third = document(&[2, 2, 2], &[2, 2, 2], "uint8".into(), 0.into(), json!([bytes()]));
     let place = group.join("c").unwrap();

@@ -211,7 +211,7 @@ fn a_job_at_a_target_is_gone_on_with_and_another_is_refused() {
                 panic!("{error:?}")
             };
             assert!(request.contains("chunks_per_shard"), "{request}");
-            assert!(error.to_string().contains("asked for something else"), "{error}");
+            assert!(error.to_string().contains("with different options"), "{error}");
             assert!(error.hint().is_some());
             assert_eq!(dump(&store), left);
         }

@@ -35,7 +35,7 @@ struct Compresso;
 fn sides(spec: &ArraySpec) -> Result<Sides, CodecError> {
     let sides = Sides::new(NAME, spec, &[8, 16, 32, 64])?;
     if sides.channels != 1 {
-        let reason = format!("{} channels; there may be 1", sides.channels);
+        let reason = format!("{} channels, but only 1 is allowed", sides.channels);
         return Err(CodecError::unsupported(NAME, reason));
     }
     Ok(sides)
@@ -295,7 +295,7 @@ impl ArrayToBytes for Compresso {
         _elements: ElementsRef<'_>,
         _out: &mut Vec<u8>,
     ) -> Result<(), CodecError> {
-        let reason = "compresso is read, not written".into();
+        let reason = "compresso can be read, but not written".into();
         Err(CodecError::Encode { codec: NAME, reason })
     }
 

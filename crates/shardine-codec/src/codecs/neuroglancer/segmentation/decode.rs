@@ -59,7 +59,7 @@ fn decode_channel<L: Label>(
         let table = bytes_before((header & 0xff_ffff) as usize);
         // An offset that overflowed its 24 bits but was written anyway points anywhere.
         if table < grid.blocks() * HEADER {
-            return Err((i, "its table is said to be among the headers".into()));
+            return Err((i, "its table is recorded inside the headers".into()));
         }
         let table = channel.get(table..).unwrap_or_default();
         let values = channel.get(bytes_before((header >> 32) as usize)..).unwrap_or_default();

@@ -72,18 +72,18 @@ fn encode_channels<L: Label>(
     let elements = L::split(elements);
     for c in 0..grid.sides.channels {
         let offset = word_offset(out, start)
-            .ok_or_else(|| failed(format!("channel {c} begins past what 32 bits can tell")))?;
+            .ok_or_else(|| failed(format!("channel {c} begins past what 32 bits can address")))?;
         put(out, start + c * WORD, &offset.to_le_bytes());
         let channel = elements.get(c * grid.elements()..(c + 1) * grid.elements());
         encode_channel(scratch, grid, volume, channel.unwrap_or_default(), out).map_err(
             |error| match error {
                 Stop::Failed(error) => error,
                 Stop::TableTooFar => failed(format!(
-                    "channel {c} has more labels in its blocks than 24 bits can tell the place of; \
-                     smaller chunks would do"
+                    "channel {c} has more labels in its blocks than 24 bits can address; use \
+                     smaller chunks"
                 )),
                 Stop::ValuesTooFar => {
-                    failed(format!("channel {c} takes more words than 32 bits can tell"))
+                    failed(format!("channel {c} takes more words than 32 bits can count"))
                 }
             },
         )?;

@@ -137,13 +137,13 @@ impl Check<'_, '_> {
             let said = || format!("entry {entry} has offset {offset} and length {length}");
             let outside = || shard.chunk_bounds(&shard.cell(entry), &bounds).contains(&0);
             let problem = if offset == EMPTY || length == EMPTY {
-                let message = format!("{}: half of it says that it is absent", said());
+                let message = format!("{}: only one of the two marks the chunk as absent", said());
                 Some((FindingKind::HalfEmptyEntry, message))
             } else if end.is_none() {
                 let message = format!("{} in a shard of {len} bytes", said());
                 Some((FindingKind::EntryOutOfBounds, message))
             } else if length == 0 && !may_be_empty(&shard.inner) {
-                let message = "has no bytes, but no chunk is encoded to nothing";
+                let message = "is empty, but no chunk encodes to zero bytes";
                 Some((FindingKind::ZeroLengthEntry, format!("entry {entry} {message}")))
             } else if length > 0
                 && offset < index_range.end
@@ -154,7 +154,7 @@ impl Check<'_, '_> {
             } else if let Some(message) = size_problem(&shard.inner, length) {
                 Some((FindingKind::ChunkSize, message))
             } else if cut && outside() {
-                let message = format!("entry {entry} is of a part of the shard outside the array");
+                let message = format!("entry {entry} is for a part of the shard outside the array");
                 Some((FindingKind::EntryOutsideArray, message))
             } else {
                 None
@@ -194,10 +194,10 @@ impl Check<'_, '_> {
             path.pop();
             let bytes = at.start + first.start..at.start + first.end;
             let (kind, message) = if (first.start, first.end) == (next.start, next.end) {
-                let message = format!("has the very same bytes as {other:?}");
+                let message = format!("refers to the same bytes as {other:?}");
                 (FindingKind::SharedBytes, message)
             } else {
-                let message = format!("overlaps {other:?}, which has the bytes {bytes:?}");
+                let message = format!("overlaps {other:?}, which is at bytes {bytes:?}");
                 (FindingKind::Overlap, message)
             };
             path.push(next.entry);

@@ -239,7 +239,7 @@ impl Check<'_, '_> {
     fn whole(&mut self, held: &[Held]) -> Result<(), StoreError> {
         let layout = &self.array.chunks.layout;
         if self.len == 0 && !may_be_empty(layout) {
-            let message = "it has no bytes at all".to_owned();
+            let message = "it is empty".to_owned();
             return self.find(FindingKind::EmptyObject, &[], Some(0..0), message);
         }
         let bounds = self.array.chunks.bounds(&self.stored.cell);

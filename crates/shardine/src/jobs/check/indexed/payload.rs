@@ -141,7 +141,7 @@ pub(in crate::jobs) fn decode(
 ) -> Result<Option<Problem>, StoreError> {
     let len = at.end - at.start;
     if codec.encoded_size() == EncodedSize::Unbounded && len > MOST {
-        let message = format!("a chunk of {len} bytes is more than is decoded");
+        let message = format!("a chunk of {len} bytes is too large to decode");
         return Ok(Some((FindingKind::NotChecked, message)));
     }
     let bytes = source.read(key, at)?;
@@ -182,11 +182,11 @@ pub(super) fn size_problem(layout: &Layout, len: u64) -> Option<String> {
 fn leaf_size_problem(codec: &ChunkCodec, len: u64) -> Option<String> {
     match codec.encoded_size() {
         EncodedSize::Exact(exact) if len != exact => {
-            Some(format!("the chunk has {len} bytes, but every chunk is encoded to {exact}"))
+            Some(format!("the chunk has {len} bytes, but every chunk encodes to {exact}"))
         }
         // Other encoders may need somewhat more than ours in the worst case.
         EncodedSize::AtMost(most) if len > most.saturating_mul(2).saturating_add(1 << 20) => {
-            Some(format!("the chunk has {len} bytes, but no chunk is encoded to more than {most}"))
+            Some(format!("the chunk has {len} bytes, but no chunk encodes to more than {most}"))
         }
         _ => None,
     }

@@ -139,7 +139,8 @@ impl Checked {
         }
         if self.values.zlib + self.indexes.zlib > 0 {
             let message = format!(
-                "{} of {} values and {} of {} indexes are zlib, not gzip: only the program that wrote them reads them",
+                "{} of {} values and {} of {} indexes are zlib, not gzip: only the program that \
+                 wrote them can read them",
                 self.values.zlib, self.values.looked, self.indexes.zlib, self.indexes.looked
             );
             findings.push(new(FindingKind::Zlib, message));
@@ -163,7 +164,10 @@ impl Checked {
     fn unsorted(&self) -> Option<String> {
         let Survey { unsorted, index_count, .. } = &self.survey;
         (*unsorted > 0).then(|| {
-            format!("in {unsorted} of {index_count} minishards the keys, or their values, are not in order")
+            format!(
+                "in {unsorted} of {index_count} minishards the keys or their values are out of \
+                 order"
+            )
         })
     }
 

@@ -67,9 +67,7 @@ impl ShardFault {
 
     pub fn tell(&self, len: u64) -> (FindingKind, Option<Range<u64>>, String) {
         match self {
-            Self::Empty => {
-                (FindingKind::EmptyObject, Some(0..0), "it has no bytes at all".to_owned())
-            }
+            Self::Empty => (FindingKind::EmptyObject, Some(0..0), "it is empty".to_owned()),
             Self::Truncated { actual, table } => (
                 FindingKind::Truncated,
                 Some(0..*actual),
@@ -81,7 +79,8 @@ impl ShardFault {
                 FindingKind::Index,
                 None,
                 format!(
-                    "the index of minishard {minishard} is said to be bytes {start}..{end} behind the table, in a shard of {len}"
+                    "the index of minishard {minishard} is recorded at bytes {start}..{end} after \
+                     the table, in a shard of {len}"
                 ),
             ),
             Self::IndexOverlap { minishard, other, range } => (
@@ -92,7 +91,7 @@ impl ShardFault {
             Self::IndexTooLarge { minishard, range } => (
                 FindingKind::NotChecked,
                 Some(range.clone()),
-                format!("the index of minishard {minishard} is larger than is read"),
+                format!("the index of minishard {minishard} is too large to read"),
             ),
             Self::Index { range, reason, .. } | Self::ManyBad { range, reason } => {
                 (FindingKind::Index, Some(range.clone()), reason.clone())
@@ -144,31 +143,33 @@ impl Fault {
         let said = match self {
             Self::OutOfBounds => {
                 let (start, bytes) = (of.entry.start, of.entry.len);
-                format!("begins at byte {start} and has {bytes}, in a shard of {len}")
+                format!("starts at byte {start} and has {bytes}, in a shard of {len}")
             }
             Self::InIndex => "reaches into the table or an index of a minishard".to_owned(),
             Self::Misplaced { place } => format!(
-                "is in minishard {minishard}, but belongs into minishard {} of {}: no reader finds it",
+                "is in minishard {minishard}, but belongs in minishard {} of {}: no reader finds \
+                 it",
                 place.minishard,
                 sharding.shard_name(place.shard)
             ),
             Self::Duplicate => {
-                format!("has another value before this one in minishard {minishard}")
+                format!("has another value earlier in minishard {minishard}")
             }
-            Self::Shared { other } => format!("has the very same bytes as key {other}"),
+            Self::Shared { other } => format!("refers to the same bytes as key {other}"),
             Self::Overlap { other, of } => {
-                format!("overlaps key {other}, which has the bytes {of:?}")
+                format!("overlaps key {other}, which is at bytes {of:?}")
             }
-            Self::NoBytes => "has no bytes, but nothing is encoded to none".to_owned(),
-            Self::OutsideArray => "is the number of no chunk of the grid".to_owned(),
+            Self::NoBytes => "is empty, but nothing encodes to zero bytes".to_owned(),
+            Self::OutsideArray => "is not a chunk of the grid".to_owned(),
             Self::Size { expected } => {
-                format!("has {} bytes, but a chunk there is encoded to {expected}", of.entry.len)
+                format!("has {} bytes, but a chunk there encodes to {expected}", of.entry.len)
             }
-            Self::NotGzip => "is not gzip, as `info` says that it is".to_owned(),
+            Self::NotGzip => "is not gzip, although `info` says so".to_owned(),
             Self::Undecodable { reason } | Self::TooLarge { reason } => reason.clone(),
             Self::NoManifest => "is not the manifest of a mesh".to_owned(),
             Self::Fragments { need } => format!(
-                "is a manifest of {need} bytes of fragments, which do not lie before it: there is something else, or nothing"
+                "is a manifest of {need} bytes of fragments, which are not before it: there is \
+                 something else, or nothing"
             ),
         };
         format!("key {key} {said}")

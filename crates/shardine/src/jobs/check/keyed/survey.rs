@@ -253,7 +253,7 @@ impl Survey {
         let all = (self.entries.len() + entries.len()) as u64;
         if all > self.len.saturating_add(FEW) {
             let reason = format!(
-                "the index of minishard {minishard} has {} keys, and the shard only {} bytes",
+                "the index of minishard {minishard} has {} keys, but the shard only {} bytes",
                 entries.len(),
                 self.len
             );
@@ -269,7 +269,8 @@ impl Survey {
                 return Some(ShardFault::IndexTooLarge { minishard, range });
             }
             let reason = format!(
-                "the index of minishard {minishard} has {} keys, of which {bad} lead nowhere or are misplaced and {again} come again",
+                "the index of minishard {minishard} has {} keys: {bad} point nowhere or are \
+                 misplaced, and {again} are repeated",
                 entries.len()
             );
             return Some(ShardFault::ManyBad { range, reason });
@@ -397,6 +398,6 @@ pub(crate) fn codec(name: &str) -> Result<std::sync::Arc<dyn BytesToBytes>, Code
     let spec = CodecSpec { name: name.to_owned(), configuration, must_understand: true };
     match from_spec(&spec)? {
         Codec::BytesToBytes(codec) => Ok(codec),
-        _ => Err(CodecError::unsupported(name, "it is no codec of bytes")),
+        _ => Err(CodecError::unsupported(name, "it is not a bytes -> bytes codec")),
     }
 }

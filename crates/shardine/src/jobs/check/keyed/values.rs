@@ -224,7 +224,7 @@ impl Look<'_> {
         while let Some((&first, more)) = rest.split_first() {
             let len = survey.entries[first].entry.len;
             if len > MAX_DECOMPRESSED {
-                let reason = format!("has {len} bytes, which is more than is decoded");
+                let reason = format!("has {len} bytes, which is too large to decode");
                 all.push((first, Seen::Fault(Fault::TooLarge { reason })));
                 rest = more;
                 continue;

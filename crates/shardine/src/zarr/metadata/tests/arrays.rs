@@ -60,10 +60,10 @@ fn what_is_wrong_is_named_by_its_place() {
         ("/codecs/0/name", json!(""), "empty name"),
         ("/codecs/0/configuration", json!([]), "codecs[0].configuration"),
         ("/codecs/0/must_understand", json!("no"), "codecs[0].must_understand"),
-        ("/codecs/0/level", json!(5), "codecs[0].level is not known"),
+        ("/codecs/0/level", json!(5), "codecs[0].level is unknown"),
         ("/storage_transformers", json!([{"name": "mirror"}]), "[0] \"mirror\" is not supported"),
         ("/storage_transformers", json!(5), "must be a list"),
-        ("/dimension_names", json!(["x"]), "1 names where shape has 2"),
+        ("/dimension_names", json!(["x"]), "1 names, but shape has 2"),
         ("/dimension_names", json!(["x", 5]), "dimension_names[1]"),
         ("/dimension_names", json!("xy"), "must be a list"),
         ("/attributes", json!([]), "attributes: must be an object"),
@@ -72,7 +72,7 @@ fn what_is_wrong_is_named_by_its_place() {
     }
     let mut json = document();
     json["fill_value"] = Value::Null;
-    refuses(&json, "null stands for no value");
+    refuses(&json, "null is not a value");
     json["shape"] = json!(vec![1; 65]);
     refuses(&json, "65 dimensions");
 }
@@ -87,8 +87,8 @@ fn a_document_of_version_2_is_told_apart() {
 fn what_is_not_understood_is_refused_unless_it_may_be_ignored() {
     let unknown = with("/extra", json!({"name": "x"}));
     assert_eq!(parse(&unknown), Err(MetadataError::unknown("extra")));
-    refuses(&with("/extra", json!(5)), "extra is not known");
-    refuses(&with("/extra", json!({"must_understand": true})), "extra is not known");
+    refuses(&with("/extra", json!(5)), "extra is unknown");
+    refuses(&with("/extra", json!({"must_understand": true})), "extra is unknown");
     let ignored = with("/extra", json!({"must_understand": false, "b": 1, "a": [2]}));
     assert_eq!(array(&ignored).to_json().to_string(), ignored.to_string());
 }

@@ -15,7 +15,7 @@ fn a_group_has_attributes_and_perhaps_nothing_else() {
     assert_eq!(read.attributes()["a"], 1);
     assert_eq!(read.consolidated(), None);
     assert_eq!(read, GroupMetadata::new(read.attributes().clone()));
-    refuses(&json!({"zarr_format": 3, "node_type": "group", "shape": [1]}), "shape is not known");
+    refuses(&json!({"zarr_format": 3, "node_type": "group", "shape": [1]}), "shape is unknown");
     refuses(&json!({"zarr_format": 3, "node_type": "group", "attributes": 1}), "attributes");
 }
 

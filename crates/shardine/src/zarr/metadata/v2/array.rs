@@ -21,7 +21,7 @@ pub(super) fn from_documents(
     let shape = integers(zarray.required("shape")?, "shape", 0)?;
     if shape.len() > ArrayMetadata::MAX_RANK {
         let most = ArrayMetadata::MAX_RANK;
-        let reason = format!("has {} dimensions; at most {most} are read", shape.len());
+        let reason = format!("has {} dimensions; at most {most} are supported", shape.len());
         return Err(MetadataError::invalid("shape", reason));
     }
     let chunk_shape = chunk_shape(zarray.required("chunks")?, &shape)?;
@@ -70,7 +70,7 @@ pub(super) fn codec(name: &str, configuration: Value) -> CodecSpec {
 fn chunk_shape(json: &Value, shape: &[u64]) -> Result<Vec<u64>, MetadataError> {
     let mut chunks = integers(json, "chunks", 0)?;
     if chunks.len() != shape.len() {
-        let reason = format!("has {} lengths where shape has {}", chunks.len(), shape.len());
+        let reason = format!("has {} lengths, but shape has {}", chunks.len(), shape.len());
         return Err(MetadataError::invalid("chunks", reason));
     }
     for (axis, (length, &elements)) in chunks.iter_mut().zip(shape).enumerate() {

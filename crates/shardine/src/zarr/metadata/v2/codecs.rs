@@ -186,8 +186,8 @@ impl Codecs {
             "gzip" | "crc32c" | "zlib" | "bz2" | "lz4" | "lzma" | "crc32" | "adler32"
             | "fletcher32" => step.numcodecs(),
             _ => {
-                let reason = "it has no equivalent in version 3 that is known here; write the array again with \
-                              another codec";
+                let reason =
+                    "it has no known equivalent in version 3; rewrite the array with another codec";
                 return Err(unsupported(&step.member, named(&json!(step.id)), reason));
             }
         };
@@ -202,12 +202,12 @@ impl Codecs {
         match self.chunk {
             Chunk::Elements(elements) => Ok(elements),
             Chunk::Variable => {
-                let reason = "elements of variable length cannot be computed with";
+                let reason = "it cannot work on elements of variable length";
                 Err(unsupported(&step.member, step.id, reason))
             }
             Chunk::Bytes { .. } => {
                 let reason =
-                    "it comes after a codec that makes bytes, and version 3 has no such order";
+                    "it comes after a codec that produces bytes, which version 3 does not allow";
                 Err(unsupported(&step.member, step.id, reason))
             }
         }
@@ -222,7 +222,7 @@ impl Codecs {
         let kind = if "Mm".contains(elements.kind) { 'i' } else { elements.kind };
         if input != (NumpyType { kind, ..elements }) {
             let reason =
-                "its type or byte order is not that of what enters it, and version 3 cannot say so";
+                "its type or byte order is not that of its input, which version 3 cannot express";
             return Err(unsupported(&format!("{}.dtype", step.member), step.id, reason));
         }
         self.chunk = Chunk::Elements(step.numbers("astype")?.unwrap_or(input));

@@ -64,12 +64,12 @@ impl StoredType {
             return Self::objects(steps);
         }
         let unknown = || {
-            let reason = "it is no type of version 2 that has an equivalent in version 3";
+            let reason = "it is not a version 2 type with an equivalent in version 3";
             unsupported(MEMBER, named(json), reason)
         };
         let order = text.chars().next().filter(|order| "<>|".contains(*order));
         let order = order.ok_or_else(|| {
-            let reason = "a type begins with its byte order, which is \"<\", \">\" or \"|\"";
+            let reason = "a type starts with its byte order: \"<\", \">\" or \"|\"";
             unsupported(MEMBER, named(json), reason)
         })?;
         let (kind, rest) =
@@ -111,8 +111,8 @@ impl StoredType {
             Some("vlen-utf8") => "string",
             Some("vlen-bytes") => "variable_length_bytes",
             _ => {
-                let reason = "objects have an equivalent in version 3 only if the first filter is \"vlen-utf8\" or \
-                              \"vlen-bytes\"; write the array again with one of them";
+                let reason = "objects have an equivalent in version 3 only if the first filter is \
+                              \"vlen-utf8\" or \"vlen-bytes\"; rewrite the array with one of them";
                 return Err(unsupported(MEMBER, "|O", reason));
             }
         };

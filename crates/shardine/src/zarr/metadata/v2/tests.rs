@@ -148,7 +148,7 @@ fn what_has_no_equivalent_is_refused_by_its_place() {
         (json!({"dtype": "|O"}), "dtype \"|O\" is not supported: objects"),
         (json!({"dtype": "|O", "filters": [{"id": "pickle"}]}), "vlen-utf8"),
         (json!({"dtype": "|O", "filters": [{"id": "json2"}]}), "vlen-utf8"),
-        (json!({"dtype": "u2"}), "begins with its byte order"),
+        (json!({"dtype": "u2"}), "starts with its byte order"),
         (json!({"dtype": "|u2"}), "need a byte order"),
         (json!({"dtype": "<f16"}), "dtype \"<f16\""),
         (json!({"dtype": "|S0"}), "positive"),
@@ -173,7 +173,7 @@ fn what_has_no_equivalent_is_refused_by_its_place() {
         (filter("bitround"), "floating-point"),
         (filter("delta"), "filters[0].dtype is missing"),
         (json!({"filters": [{"id": "delta", "dtype": ">u2"}]}), "filters[0].dtype \"delta\""),
-        (json!({"filters": [{"id": "delta", "dtype": "<u4"}]}), "not that of what enters it"),
+        (json!({"filters": [{"id": "delta", "dtype": "<u4"}]}), "not that of its input"),
         (
             json!({"filters": [{"id": "zlib"}, {"id": "delta", "dtype": "<u2"}]}),
             "filters[1] \"delta\" is not supported: it comes after",

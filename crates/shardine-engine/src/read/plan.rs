@@ -56,7 +56,7 @@ pub(super) struct Plan<'a> {
 }
 
 /// Receives what an index leads to.
-struct Found<'b, 'a> {
+struct Leads<'b, 'a> {
     next: &'b mut Vec<Node<'a>>,
     wanted: &'b mut Vec<Node<'a>>,
     inline: bool,
@@ -117,7 +117,7 @@ impl<'a> Reading<'a> {
             let version = opened[node.object].version();
             match self.engine.indexes.get(&key) {
                 Some(cached) if version.as_ref() == Some(&cached.version) => {
-                    let found = Found { next: &mut next, wanted, inline };
+                    let found = Leads { next: &mut next, wanted, inline };
                     self.expand(opened, &node, shard, &cached.index, found)?;
                 }
                 _ if self.worth_whole(&node, shard) => wanted.push(node),
@@ -170,7 +170,7 @@ impl<'a> Reading<'a> {
             // A missing index means that reading it failed, or that its object changed or vanished.
             if let Some(cached) = index.into_inner().unwrap_or_else(PoisonError::into_inner) {
                 for (node, shard) in std::iter::once(first).chain(others) {
-                    let found = Found { next: &mut next, wanted, inline };
+                    let found = Leads { next: &mut next, wanted, inline };
                     self.expand(opened, node, shard, &cached.index, found)?;
                 }
             }
@@ -254,9 +254,9 @@ impl<'a> Reading<'a> {
         node: &Node<'a>,
         shard: &'a ShardLayout,
         index: &ShardIndex,
-        found: Found<'_, 'a>,
+        found: Leads<'_, 'a>,
     ) -> Result<(), Error> {
-        let Found { next, wanted, inline } = found;
+        let Leads { next, wanted, inline } = found;
         let base = node.range.as_ref().map_or(0, |r| r.start);
         let place = shard.placement_to_stored(&node.place);
         for cell in shard.selection_to_stored(&node.selection).cells(&shard.chunk_shape) {

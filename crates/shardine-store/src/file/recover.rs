@@ -20,7 +20,7 @@ use crate::{Buffer, Done, Headers, Key, Object, ReadRange, Recovery, StoreError,
 
 /// The state of a file relative to its journal.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum JournalState {
     /// The state before the change, except for bytes past the old end.
     Before,
     /// The state after the change.
@@ -97,21 +97,21 @@ pub(super) fn under_lock(store: &FileStore, lock: &WriterLock) -> Result<bool, S
     let journal = Journal::parse(&bytes);
     let found = match &journal {
         Some(journal) => examine(disk, &lock.file, path, journal).map_err(wrong)?,
-        None => Found::Foreign,
+        None => JournalState::Foreign,
     };
     match (found, &journal) {
-        (Found::Before, Some(journal)) => {
+        (JournalState::Before, Some(journal)) => {
             if len > journal.intent.old_len {
                 disk.resize(&lock.file, path, journal.intent.old_len).map_err(wrong)?;
             }
         }
-        (Found::Between, Some(Journal { switch: Some(switch), .. })) => {
+        (JournalState::Between, Some(Journal { switch: Some(switch), .. })) => {
             for run in &switch.runs {
                 let offset = switch.range.start + run.start as u64;
                 disk.write(&lock.file, path, &run.new, offset).map_err(wrong)?;
             }
         }
-        (Found::After, Some(Journal { switch: Some(switch), .. })) => {
+        (JournalState::After, Some(Journal { switch: Some(switch), .. })) => {
             // After a failed sync the kernel considers bytes written that are not. Writing them
             // again makes the next sync try again.
             if let Some(bytes) = read(disk, &lock.file, path, &switch.range, len).map_err(wrong)? {
@@ -171,26 +171,30 @@ fn read_journal(disk: &Disk, path: &Path, len: u64) -> Result<Option<Vec<u8>>, S
 }
 
 /// Which of the states of a journal a file is in.
-fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Result<Found> {
+fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Result<JournalState> {
     let len = disk.examine_open(file, path)?.len();
     let intent = &journal.intent;
     if let Some(switch) = &journal.switch {
         if len > switch.new_len {
             // The writer of the journal never writes past that.
-            return Ok(Found::Foreign);
+            return Ok(JournalState::Foreign);
         }
         let bytes = read(disk, file, path, &switch.range, len)?;
         let is_new = bytes.as_deref().is_some_and(|b| digest(b) == switch.switched);
         if is_new {
             // With another length, it was changed again by someone who knew nothing of the journal.
-            return Ok(if len == switch.new_len { Found::After } else { Found::Foreign });
+            return Ok(if len == switch.new_len {
+                JournalState::After
+            } else {
+                JournalState::Foreign
+            });
         }
         if let Some(bytes) = &bytes
             && switch.range == intent.guard
             && digest(bytes) != intent.guarded
         {
             let between = len == switch.new_len && switch.is_between(bytes);
-            return Ok(if between { Found::Between } else { Found::Foreign });
+            return Ok(if between { JournalState::Between } else { JournalState::Foreign });
         }
     }
     if len > intent.old_len && intent.guard.end == intent.old_len {
@@ -199,12 +203,12 @@ fn examine(disk: &Disk, file: &File, path: &Path, journal: &Journal) -> io::Resu
         // new bytes.
         let tail = len - (intent.guard.end - intent.guard.start)..len;
         if read(disk, file, path, &tail, len)?.is_some_and(|tail| ends_in_its_checksum(&tail)) {
-            return Ok(Found::Foreign);
+            return Ok(JournalState::Foreign);
         }
     }
     let guarded = read(disk, file, path, &intent.guard, len)?;
     let intact = guarded.is_some_and(|bytes| digest(&bytes) == intent.guarded);
-    Ok(if intact && len >= intent.old_len { Found::Before } else { Found::Foreign })
+    Ok(if intact && len >= intent.old_len { JournalState::Before } else { JournalState::Foreign })
 }
 
 /// Whether the last four bytes are the crc32c of the others, as in an index.
@@ -256,10 +260,10 @@ fn before(store: &FileStore, key: &Key) -> Result<Recovery, StoreError> {
     let switch = match examine(&store.0.disk, file, &path, &journal)
         .map_err(|e| failed("read", &path, e))?
     {
-        Found::Before => None,
-        Found::Between => journal.switch,
-        Found::After => return Ok(Recovery::Done),
-        Found::Foreign => return Ok(Recovery::Nothing),
+        JournalState::Before => None,
+        JournalState::Between => journal.switch,
+        JournalState::After => return Ok(Recovery::Done),
+        JournalState::Foreign => return Ok(Recovery::Nothing),
     };
     Ok(Recovery::Before(Arc::new(ObjectBefore {
         inner: object,

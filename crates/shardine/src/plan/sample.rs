@@ -109,7 +109,7 @@ pub fn sample(array: &Array) -> Result<Option<Sample>, Error> {
             Ok(objects) => {
                 let listed = measure(&thinned(objects, most))?;
                 // Unsuccessful lookups still say how much is there.
-                found = Found { looked: found.looked.max(listed.looked), ..listed };
+                found = Measured { looked: found.looked.max(listed.looked), ..listed };
             }
             Err(Error::Store(StoreError::Unsupported { .. })) => {}
             Err(error) => return Err(error),
@@ -140,7 +140,7 @@ pub(crate) fn sample_of_source(
     if grid.contains(&0) {
         return Ok(None);
     }
-    let mut found = Found::default();
+    let mut found = Measured::default();
     for cell in spread(&grid, ENCODED) {
         let axes = cell.iter().zip(chunk).zip(array.shape()).map(|((&i, &n), &length)| {
             let start = i.saturating_mul(n);
@@ -164,13 +164,13 @@ pub(crate) fn sample_of_source(
 
 /// What was measured.
 #[derive(Debug, Default)]
-struct Found {
+struct Measured {
     sizes: Vec<u64>,
     looked: u64,
     objects: u64,
 }
 
-impl Found {
+impl Measured {
     fn sample(mut self, shape: Vec<u64>, element: Option<usize>) -> Option<Sample> {
         self.sizes.sort_unstable();
         let max = *self.sizes.last()?;
@@ -237,8 +237,8 @@ pub(super) fn thinned<T>(list: Vec<T>, most: usize) -> Vec<T> {
 }
 
 /// What the indexes of shards say.
-fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
-    let (mut found, mut failed) = (Found::default(), None);
+fn entries(array: &Array, objects: &[PossibleObject]) -> Result<Measured, Error> {
+    let (mut found, mut failed) = (Measured::default(), None);
     array.each_shard(objects, &mut |object, shard| {
         match shard {
             Ok(Some(shard)) => {
@@ -269,8 +269,8 @@ fn inside(array: &Array, cell: &[u64], most: usize) -> u64 {
 }
 
 /// The lengths of objects: as listed, or one request each.
-fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Found, Error> {
-    let (mut found, mut failed) = (Found::default(), None);
+fn lengths(array: &Array, objects: &[PossibleObject]) -> Result<Measured, Error> {
+    let (mut found, mut failed) = (Measured::default(), None);
     let most = match objects.first() {
         Some(PossibleObject { listed: None, .. }) => {
             array.engine().at_once(&*array.chunks.store, 1)

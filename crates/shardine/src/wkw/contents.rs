@@ -5,7 +5,7 @@ use shardine_store::{Key, Listing, StoreError};
 use super::array::packing;
 use super::layers::LayerPlace;
 use super::properties::Mag;
-use super::{Found, HEADER, PROPERTIES, find, read_properties};
+use super::{Described, HEADER, PROPERTIES, find, read_properties};
 use crate::engine::{Cells, SharedPacking};
 use crate::format::{Contents, ContentsError, PossibleKey, folder_within};
 use crate::shard::wkw::WkwHeader;
@@ -21,7 +21,7 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
     let mut contents = Contents::default();
     match find(location)? {
         None => return Ok(None),
-        Some(Found::DataSet(properties)) => {
+        Some(Described::DataSet(properties)) => {
             contents.needs(location.key(PROPERTIES)?);
             for layer in &properties.layers {
                 if layer.mags.is_empty() {
@@ -37,13 +37,13 @@ pub(super) fn contents(location: &Location) -> Result<Option<Contents>, Contents
                 add_layer(&mut contents, location, &place)?;
             }
         }
-        Some(Found::Layer(place)) => {
+        Some(Described::Layer(place)) => {
             add_layer(&mut contents, &place.root.join(&place.layer.name)?, &place)?;
         }
-        Some(Found::Magnification(header, Some(extent))) => {
+        Some(Described::Magnification(header, Some(extent))) => {
             add_files(&mut contents, location, &header, extent.size())?;
         }
-        Some(Found::Magnification(_, None)) => {
+        Some(Described::Magnification(_, None)) => {
             return Err(ContentsError::Untold {
                 reason: "no datasource-properties.json above gives their extent",
                 advice: Some("copy the data set that it is part of"),

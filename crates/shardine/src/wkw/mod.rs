@@ -50,13 +50,13 @@ impl Format for WebknossosWrap {
     ) -> Result<Option<Box<dyn DataSet>>, Error> {
         Ok(match find(location)? {
             None => None,
-            Some(Found::DataSet(properties)) => {
+            Some(Described::DataSet(properties)) => {
                 Some(Box::new(WkwDataSet::new(engine, location, properties)))
             }
-            Some(Found::Magnification(header, extent)) => {
+            Some(Described::Magnification(header, extent)) => {
                 Some(Box::new(WkwArray::new(engine, location, header, extent)?))
             }
-            Some(Found::Layer(place)) => Some(Box::new(WkwLayer::new(engine, place))),
+            Some(Described::Layer(place)) => Some(Box::new(WkwLayer::new(engine, place))),
         })
     }
 
@@ -75,16 +75,16 @@ impl Format for WebknossosWrap {
 }
 
 /// What the documents at a location, and above it, describe.
-enum Found {
+enum Described {
     DataSet(Arc<Properties>),
     /// With what a document above says about it.
     Magnification(WkwHeader, Option<Extent>),
     Layer(LayerPlace),
 }
 
-fn find(location: &Location) -> Result<Option<Found>, Error> {
+fn find(location: &Location) -> Result<Option<Described>, Error> {
     if let Some(properties) = read_properties(location)? {
-        return Ok(Some(Found::DataSet(Arc::new(properties))));
+        return Ok(Some(Described::DataSet(Arc::new(properties))));
     }
     if let Some(header) = array::read_header(location)? {
         let known = match location.parent()? {
@@ -97,14 +97,14 @@ fn find(location: &Location) -> Result<Option<Found>, Error> {
             },
             None => None,
         };
-        return Ok(Some(Found::Magnification(header, known)));
+        return Ok(Some(Described::Magnification(header, known)));
     }
     let Some((root, name)) = location.parent()? else { return Ok(None) };
     let Some(properties) = read_properties(&root)? else { return Ok(None) };
     let Some(layer) = properties.layer(&name).cloned() else { return Ok(None) };
     let place = LayerPlace::new(&root, &Arc::new(properties), &layer)?;
     // What lies below its own location is read through the store in which it was named.
-    Ok(Some(Found::Layer(place.at(location))))
+    Ok(Some(Described::Layer(place.at(location))))
 }
 
 fn read_properties(location: &Location) -> Result<Option<Properties>, Error> {

@@ -227,12 +227,12 @@ impl Drop for AppendClaim {
 }
 
 /// The contents of the marker.
-struct Found {
+struct StoredClaim {
     note: Option<AppendNote>,
     owner: Option<Owner>,
 }
 
-fn read(location: &Location) -> Result<(Option<Found>, Option<Version>), Error> {
+fn read(location: &Location) -> Result<(Option<StoredClaim>, Option<Version>), Error> {
     let key = location.key(APPEND_MARKER)?;
     let read = location.store.open(&key, None).and_then(|object| {
         let bytes = object.read(ReadRange::All)?;
@@ -248,9 +248,9 @@ fn read(location: &Location) -> Result<(Option<Found>, Option<Version>), Error> 
             let owner = members.remove(OWNER).map(|owner| Owner::of(&owner));
             members.remove(MARKER);
             let note = (!members.is_empty()).then_some(AppendNote::Members(members));
-            Found { note, owner }
+            StoredClaim { note, owner }
         }
-        _ => Found { note: Some(AppendNote::Damaged(bytes.to_vec())), owner: None },
+        _ => StoredClaim { note: Some(AppendNote::Damaged(bytes.to_vec())), owner: None },
     };
     Ok((Some(found), version))
 }

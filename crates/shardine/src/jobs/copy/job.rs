@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_store::{Condition, FolderHold, Key, StoreError};
 
-use super::keys::{Found, FoundObject, KeySource, parent};
+use super::keys::{Expanded, FoundObject, KeySource, parent};
 use super::options::CopyProgress;
 use super::pieces::Pieces;
 use super::queue::Queue;
@@ -188,7 +188,7 @@ impl<'a> Job<'a> {
     }
 
     /// Turns what was found into tasks.
-    fn expand<B>(&self, found: Found<B>) -> Result<(Vec<B>, Vec<Task>), Error> {
+    fn expand<B>(&self, found: Expanded<B>) -> Result<(Vec<B>, Vec<Task>), Error> {
         let (documents, objects): (Vec<_>, Vec<_>) =
             found.objects.into_iter().partition(|object| is_document(&object.key));
         let objects = self.mine(objects)?;

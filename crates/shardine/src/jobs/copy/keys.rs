@@ -40,7 +40,7 @@ impl From<PossibleKey> for FoundObject {
 
 /// The contents of a branch.
 #[derive(Debug)]
-pub(super) struct Found<B> {
+pub(super) struct Expanded<B> {
     pub objects: Vec<FoundObject>,
     pub branches: Vec<B>,
 }
@@ -59,7 +59,7 @@ pub(super) trait KeySource: Sync {
     fn folder(&self, branch: &Self::Branch) -> Option<Location>;
 
     /// The objects of a branch and the branches inside it.
-    fn expand(&self, branch: Self::Branch) -> Result<Found<Self::Branch>, Error>;
+    fn expand(&self, branch: Self::Branch) -> Result<Expanded<Self::Branch>, Error>;
 }
 
 /// The folder of a key; `None` for the root.
@@ -100,7 +100,7 @@ impl KeySource for Listed<'_> {
         Some(self.location.at(branch.clone()))
     }
 
-    fn expand(&self, folder: Self::Branch) -> Result<Found<Self::Branch>, Error> {
+    fn expand(&self, folder: Self::Branch) -> Result<Expanded<Self::Branch>, Error> {
         let depth = |key: &Key| key.as_str().split('/').count();
         let above = self.location.path.as_ref().map_or(0, depth);
         if let Some(folder) = &folder
@@ -128,7 +128,7 @@ impl KeySource for Listed<'_> {
             let needed = is_document(&key);
             FoundObject { key, len: Some(len), needed, instead: Vec::new() }
         };
-        Ok(Found {
+        Ok(Expanded {
             objects: listing.objects.into_iter().map(object).collect(),
             branches: listing.folders.into_iter().map(Some).collect(),
         })
@@ -174,9 +174,9 @@ impl KeySource for Told {
         None
     }
 
-    fn expand(&self, branch: ToldBranch) -> Result<Found<ToldBranch>, Error> {
+    fn expand(&self, branch: ToldBranch) -> Result<Expanded<ToldBranch>, Error> {
         let mut keys = match branch {
-            ToldBranch::Objects(objects) => return Ok(Found { objects, branches: Vec::new() }),
+            ToldBranch::Objects(objects) => return Ok(Expanded { objects, branches: Vec::new() }),
             ToldBranch::Grid(keys) => keys,
         };
         let mut objects = Vec::new();
@@ -187,7 +187,7 @@ impl KeySource for Told {
             CELLS => vec![ToldBranch::Grid(keys)],
             _ => Vec::new(),
         };
-        Ok(Found { objects, branches })
+        Ok(Expanded { objects, branches })
     }
 }
 

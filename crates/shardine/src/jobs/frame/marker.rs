@@ -117,7 +117,7 @@ pub(in crate::jobs) enum PartEnd {
 }
 
 /// A marker as read from the target.
-struct Found {
+struct StoredMarker {
     bytes: Vec<u8>,
     version: Option<Version>,
 }
@@ -227,11 +227,11 @@ impl Marker {
         }
     }
 
-    fn find(&self, target: &Location) -> Result<Option<Found>, Error> {
+    fn find(&self, target: &Location) -> Result<Option<StoredMarker>, Error> {
         let key = self.key(target)?;
         let read = target.store.open(&key, None).and_then(|object| {
             let bytes = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?.to_vec();
-            Ok(Found { bytes, version: object.version() })
+            Ok(StoredMarker { bytes, version: object.version() })
         });
         match read {
             Ok(found) => Ok(Some(found)),
@@ -282,7 +282,7 @@ impl Marker {
     fn resume(
         &mut self,
         target: &Location,
-        found: &Found,
+        found: &StoredMarker,
         how: Beginning,
     ) -> Result<Option<Start>, Error> {
         let at = || target.to_string();
@@ -319,7 +319,7 @@ impl Marker {
     fn seize(
         &mut self,
         target: &Location,
-        found: &Found,
+        found: &StoredMarker,
         how: Beginning,
     ) -> Result<Option<Start>, Error> {
         let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
@@ -381,7 +381,7 @@ impl Marker {
     fn claim(
         &mut self,
         target: &Location,
-        found: Option<&Found>,
+        found: Option<&StoredMarker>,
         owner: Option<Owner>,
         how: Beginning,
     ) -> Result<bool, Error> {
@@ -410,7 +410,8 @@ impl Marker {
                     self.hold = Some(Hold::Lock { _lock: lock });
                     // The previous holder may have finished the job.
                     let now = self.find(target)?;
-                    let same = |found: &Found| now.as_ref().is_some_and(|n| n.bytes == found.bytes);
+                    let same =
+                        |found: &StoredMarker| now.as_ref().is_some_and(|n| n.bytes == found.bytes);
                     let unchanged = found.map_or(now.is_some(), same);
                     if !unchanged {
                         self.hold = None;
@@ -426,7 +427,7 @@ impl Marker {
         let condition = match (found, now.and_then(|now| now.version)) {
             (None, None) => Condition::Absent,
             (None, Some(version)) => Condition::Unchanged(version),
-            (Some(Found { version: Some(version), .. }), _) => {
+            (Some(StoredMarker { version: Some(version), .. }), _) => {
                 Condition::Unchanged(version.clone())
             }
             (Some(_), _) => Condition::None,
@@ -581,7 +582,7 @@ impl Marker {
             if !self.state.finishing {
                 self.state.finishing = true;
                 // Another process may have finished the job, and the marker must not come back.
-                let Some(Found { version, .. }) = self.find(target)? else { return Ok(()) };
+                let Some(StoredMarker { version, .. }) = self.find(target)? else { return Ok(()) };
                 let condition = version.map_or(Condition::None, Condition::Unchanged);
                 match self.put(target, condition) {
                     Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {}
@@ -611,7 +612,7 @@ impl Drop for Marker {
     fn drop(&mut self) {
         let Some(Hold::Owner { id, target }) = self.hold.take() else { return };
         Owner::release(&id);
-        let ours = |found: Found| {
+        let ours = |found: StoredMarker| {
             let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
             owner.is_some_and(|owner| owner.id == id)
         };

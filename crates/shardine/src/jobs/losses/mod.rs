@@ -138,7 +138,7 @@ pub(super) fn grid_of(array: &Array) -> [Vec<u64>; 2] {
 }
 
 /// A record as read.
-pub(super) enum Found {
+pub(super) enum StoredLosses {
     Losses(Losses),
     /// It exists, but is invalid.
     Malformed(String),
@@ -175,7 +175,7 @@ pub(super) fn record_key(folder: Option<&Key>) -> Result<Key, StoreError> {
 pub(super) fn read_record(
     store: &dyn Store,
     folder: Option<&Key>,
-) -> Result<Option<Found>, StoreError> {
+) -> Result<Option<StoredLosses>, StoreError> {
     let key = record_key(folder)?;
     let object = match store.open(&key, None) {
         Ok(object) => object,
@@ -193,11 +193,11 @@ pub(super) fn read_record(
     let len = object.len().ok_or_else(|| StoreError::Changed { key: key.clone() })?;
     let bytes = object.read(ReadRange::Bounded(0..len.min(MAX_RECORD)))?;
     if len > MAX_RECORD {
-        return Ok(Some(Found::Malformed(format!("it has more than {MAX_RECORD} bytes"))));
+        return Ok(Some(StoredLosses::Malformed(format!("it has more than {MAX_RECORD} bytes"))));
     }
     Ok(Some(match Losses::parse(&bytes) {
-        Ok(record) => Found::Losses(record),
-        Err(reason) => Found::Malformed(reason),
+        Ok(record) => StoredLosses::Losses(record),
+        Err(reason) => StoredLosses::Malformed(reason),
     }))
 }
 
@@ -301,10 +301,10 @@ fn refuse(
 ) -> Result<(), Error> {
     let in_force = match read_record(store, folder)? {
         None => return Ok(()),
-        Some(Found::Malformed(reason)) => {
+        Some(StoredLosses::Malformed(reason)) => {
             return Err(StoreError::Damaged { key: record_key(folder)?, reason }.into());
         }
-        Some(Found::Losses(losses)) => check(&losses)?,
+        Some(StoredLosses::Losses(losses)) => check(&losses)?,
     };
     let at = folder.map_or_else(|| store.name(), |at| format!("{}/{at}", store.name()));
     match in_force {
@@ -332,14 +332,14 @@ mod tests {
         for entry in [3, 1, 3] {
             record(&store, Some(&folder), None, &object, &lose(entry)).unwrap();
         }
-        let Some(Found::Losses(losses)) = read_record(&store, Some(&folder)).unwrap() else {
+        let Some(StoredLosses::Losses(losses)) = read_record(&store, Some(&folder)).unwrap() else {
             panic!("it is there")
         };
         assert_eq!(losses.objects["c/0"].entries, [[1], [3]]);
         let key = Key::new("a/.shardine-lost.json").unwrap();
         store.put(&key, b"{}", Condition::None).unwrap();
         let found = read_record(&store, Some(&folder)).unwrap();
-        assert!(matches!(found, Some(Found::Malformed(_))));
+        assert!(matches!(found, Some(StoredLosses::Malformed(_))));
         assert!(record(&store, Some(&folder), None, &object, &lose(1)).is_err());
     }
 

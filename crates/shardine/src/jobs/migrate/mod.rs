@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use shardine_store::{Condition, StoreError, StoreExt};
 
 pub use error::{MigrateError, RefusedNode};
-use nodes::{Found, Nodes, are_those_of, difference, stored};
+use nodes::{MigratedNode, Nodes, are_those_of, difference, stored};
 
 use super::span::job_span;
 use crate::zarr::metadata::NodeMetadata;
@@ -133,7 +133,7 @@ fn is_ome(attributes: &Map<String, Value>) -> bool {
 
 /// Writes the document of a node, unless another process has done so since; returns whether it was
 /// written, or would be.
-fn write(node: &Found, options: &MigrateOptions) -> Result<bool, Error> {
+fn write(node: &MigratedNode, options: &MigrateOptions) -> Result<bool, Error> {
     if options.dry_run {
         return Ok(true);
     }
@@ -146,7 +146,7 @@ fn write(node: &Found, options: &MigrateOptions) -> Result<bool, Error> {
 }
 
 /// An error unless the version 3 document exists and agrees with those of version 2.
-fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
+fn check(node: &MigratedNode, options: &MigrateOptions) -> Result<(), Error> {
     let at = || node.location.to_string();
     let v3 = match options.dry_run {
         true => node.target.clone(),
@@ -165,7 +165,7 @@ fn check(node: &Found, options: &MigrateOptions) -> Result<(), Error> {
 
 /// Removes the version 2 documents; returns how many.
 fn remove(
-    node: &Found,
+    node: &MigratedNode,
     options: &MigrateOptions,
     report: &mut dyn FnMut(&Migrated),
 ) -> Result<u64, Error> {

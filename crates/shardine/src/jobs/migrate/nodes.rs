@@ -22,7 +22,7 @@ pub(super) struct Documents {
 
 /// A node with its current or future `zarr.json`.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct MigratedNode {
     pub location: Location,
     /// Before the migration.
     pub documents: Documents,
@@ -33,7 +33,7 @@ pub(super) struct Found {
 /// All nodes of a hierarchy: those below a group before it.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    pub found: Vec<Found>,
+    pub found: Vec<MigratedNode>,
     pub refused: Vec<RefusedNode>,
 }
 
@@ -101,7 +101,7 @@ impl Nodes {
                 }
             }
         };
-        self.found.push(Found { location: location.clone(), documents, target });
+        self.found.push(MigratedNode { location: location.clone(), documents, target });
         Ok(())
     }
 

@@ -164,7 +164,7 @@ struct Repairing<'a> {
 
 /// Findings to repair, or to report.
 #[derive(Default)]
-struct Found {
+struct ToRepair {
     leftovers: Vec<Finding>,
     /// Jobs in place that were interrupted.
     jobs: Vec<Finding>,
@@ -292,7 +292,7 @@ impl Repairing<'_> {
     }
 
     /// Looks for problems to repair.
-    fn look(&self) -> Result<Found, Error> {
+    fn look(&self) -> Result<ToRepair, Error> {
         self.look_at(self.location, self.is_held)
     }
 
@@ -303,8 +303,8 @@ impl Repairing<'_> {
     }
 
     /// The same at another location, which the caller may hold.
-    fn look_at(&self, location: &Location, is_held: bool) -> Result<Found, Error> {
-        let mut found = Found::default();
+    fn look_at(&self, location: &Location, is_held: bool) -> Result<ToRepair, Error> {
+        let mut found = ToRepair::default();
         let scope = self.scope(LOOKED_AT, is_held);
         let summary =
             verify_in(self.context, location, scope, &mut |finding| match finding.kind {
@@ -403,7 +403,7 @@ impl Repairing<'_> {
     }
 
     /// Repairs damaged objects, one after the other.
-    fn damage(&mut self, found: Found) -> Result<(), Error> {
+    fn damage(&mut self, found: ToRepair) -> Result<(), Error> {
         let told: BTreeSet<String> = found.left.iter().map(|f| f.message.clone()).collect();
         for finding in found.left {
             self.tell(Repair::of(RepairKind::Left, &finding));

@@ -9,7 +9,7 @@ use shardine_store::{Condition, CreateOptions, Key, MAX_SMALL_OBJECT, ReadRange,
 
 use super::agreement::Agreement;
 use super::volume_shard::Surveys;
-use super::{Found, Repair, RepairKind, Repairing};
+use super::{Repair, RepairKind, Repairing, ToRepair};
 use crate::engine::tuning::MAX_DECOMPRESSED;
 use crate::jobs::check::keyed::{Folder, Form, NamedShard, Names, last_part, unpack};
 use crate::jobs::check::{
@@ -24,7 +24,7 @@ const ROUNDS: usize = 5;
 
 impl Repairing<'_> {
     /// Repairs a data set with these findings.
-    pub(super) fn data_set(&mut self, found: Found) -> Result<(), Error> {
+    pub(super) fn data_set(&mut self, found: ToRepair) -> Result<(), Error> {
         let mut corrected = BTreeSet::new();
         for finding in &found.left {
             if let (Some(correction), Some(info)) = (&finding.correction, &finding.object) {

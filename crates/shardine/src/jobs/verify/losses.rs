@@ -5,7 +5,7 @@ use shardine_store::{Key, Store, StoreError};
 use crate::jobs::check::indexed::at_cell;
 use crate::jobs::check::keyed::Folder;
 use crate::jobs::check::{Finding, FindingKind, Run};
-use crate::jobs::losses::{self, Found, KeyedLoss, Losses};
+use crate::jobs::losses::{self, KeyedLoss, Losses, StoredLosses};
 use crate::{Array, Error};
 
 impl Run<'_> {
@@ -113,8 +113,8 @@ impl Run<'_> {
         let Ok(record) = losses::record_key(folder) else { return };
         let settled = match losses::read_record(store, folder) {
             Ok(None) => return,
-            Ok(Some(Found::Losses(losses))) => check(&record, &losses),
-            Ok(Some(Found::Malformed(reason))) => {
+            Ok(Some(StoredLosses::Losses(losses))) => check(&record, &losses),
+            Ok(Some(StoredLosses::Malformed(reason))) => {
                 let message = format!("the record of lost chunks cannot be read: {reason}");
                 self.sum(|summary| summary.lost_chunks += 1);
                 self.note(lost(&record, None, message));

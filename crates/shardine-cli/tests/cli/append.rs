@@ -92,7 +92,7 @@ fn text_is_appended_from_a_file() {
     folder.ok(&["append", "a", "in2"]);
     assert_eq!(all(&folder), b"a\0bb\0\0dd\0e\0f");
     folder.put("bad", b"e\0f\0g");
-    assert!(folder.refused(&["append", "a", "bad"]).contains("1 plane and 1 elements over"));
+    assert!(folder.refused(&["append", "a", "bad"]).contains("1 plane with 1 elements left over"));
     let errors = folder.refused(&["append", "a", "-"]);
     assert!(errors.contains("variable length"), "{errors}");
 }

@@ -234,8 +234,9 @@ fn nested(shape: &[u64], values: &mut dyn Iterator<Item = Value>) -> Value {
     }
 }
 
-/// A line for each row of the last axis, a blank line between planes.
+/// A line for each row of the last axis, a blank line between planes. Axes of length 1 do not count.
 fn write_rows(out: &mut dyn Write, words: &[String], shape: &[u64]) -> io::Result<()> {
+    let shape: Vec<u64> = shape.iter().copied().filter(|&n| n != 1).collect();
     let row = shape.last().copied().unwrap_or(1).max(1) as usize;
     let width = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
     for (i, words) in words.chunks(row).enumerate() {
@@ -265,5 +266,8 @@ mod tests {
         let mut out = Vec::new();
         write_rows(&mut out, &words, &[4, 2]).unwrap();
         assert_eq!(out, b"0 1\n2 3\n4 5\n6 7\n");
+        let mut out = Vec::new();
+        write_rows(&mut out, &words, &[8, 1, 1, 1]).unwrap();
+        assert_eq!(out, b"0 1 2 3 4 5 6 7\n");
     }
 }

@@ -14,8 +14,8 @@ use crate::jobs::convert::Multiscale;
 use crate::jobs::frame::{JobContext, JobProgress};
 use crate::precomputed::Volume;
 use crate::set::MAX_DEPTH;
-use crate::zarr::metadata::DIMENSIONS;
-use crate::zarr::{attributes, node_names};
+use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE};
+use crate::zarr::{ZarrFormat, attributes, formats_at, node_names};
 use crate::{Array, DataSet, Engine, Error, HeldArray, PartContent, SetKind, SetPart, open_in};
 
 /// What is at a path of one data set.
@@ -301,7 +301,13 @@ impl<'a> Run<'a> {
                     found.remove(DIMENSIONS);
                     Ok(found)
                 };
-                self.attributes(&a.path, &b.path, of(first)?, of(second)?);
+                let (mut of_a, mut of_b) = (of(first)?, of(second)?);
+                // To xarray the fill value of version 2 means what this attribute means in version 3.
+                if is_v2(first)? != is_v2(second)? {
+                    of_a.remove(FILL_VALUE);
+                    of_b.remove(FILL_VALUE);
+                }
+                self.attributes(&a.path, &b.path, of_a, of_b);
             }
             (
                 ArrayOf::Other { format: format_a, attributes: in_a },
@@ -349,6 +355,11 @@ impl<'a> Run<'a> {
             self.differ(path, path_b, DifferenceKind::Attributes(found));
         }
     }
+}
+
+/// Whether an array has metadata of Zarr version 2 alone.
+fn is_v2(array: &Array) -> Result<bool, Error> {
+    Ok(formats_at(array.location())? == [ZarrFormat::V2])
 }
 
 /// The names of an array's axes; null if none has one.

@@ -185,7 +185,7 @@ fn run(target: &str, options: &Options) -> Result<Outcome> {
             let line = String::from_utf8_lossy(&line);
             outcome.hear(&line);
             if worth_showing(&line) {
-                // Whoever reads our output may be gone; the run continues.
+                // The reader of our output may be gone; the run continues.
                 let _ = writeln!(std::io::stderr(), "{line}");
             }
         }

@@ -146,7 +146,7 @@ fn set_aside(store: &FileStore, path: &Path, journal: &Path) -> Result<(), Store
     let wrong = |e| failed("set the journal aside", journal, e);
     store.0.disk.ask(super::DiskStep::Rename { from: journal, to: &to }).map_err(wrong)?;
     match fs::rename(journal, &to) {
-        // Whoever removed the object has removed the journal, too.
+        // The process that removed the object has removed the journal, too.
         Err(e) if is_missing(&e) => Ok(()),
         renamed => renamed.map_err(wrong),
     }

@@ -348,7 +348,7 @@ impl DiskObserver for BeginsSwitch {
 
     fn before_look(&self, look: DiskLook<'_>) -> std::io::Result<()> {
         let DiskLook::Open { path } = look else { return Ok(()) };
-        // The lock of whoever recovers the shard opens it too; by then there is a journal.
+        // Recovery opens the shard too, for its lock; by then there is a journal.
         if path == self.shard
             && !self.journal.exists()
             && self

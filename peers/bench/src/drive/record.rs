@@ -22,8 +22,8 @@ pub struct Run {
     pub repeat: usize,
     /// Bytes stored by a write.
     pub stored: Option<u64>,
-    /// Seconds of the whole process, with its start, warm-up and checks: what a run costs whoever
-    /// waits for it.
+    /// Seconds of the whole process, with its start, warm-up and checks: how long a run
+    /// makes one wait.
     #[serde(default)]
     pub took: f64,
     #[serde(flatten)]

@@ -34,8 +34,8 @@ impl Usage {
 
 /// Runs a command, then `sync -f` on the file system that it wrote to.
 ///
-/// The kernel counts the memory of whoever starts a process as that of the process, up to the
-/// moment in which the program is loaded. So the caller must be small itself: whatever takes memory
+/// The kernel counts the memory of the process that starts another as that of the new process, up to
+/// the moment in which the program is loaded. So the caller must be small itself: whatever takes memory
 /// here is done by other processes.
 pub fn measure(command: &mut Command, folder: &Path) -> Result<Usage> {
     command.stdin(Stdio::null()).stdout(Stdio::null());

@@ -97,7 +97,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Compares all elements. `step` is told how many boxes are done, and how many there are.
+    /// Compares all elements. Reports to `step` how many boxes are done, and how many there are.
     pub fn compare(self, step: &(dyn Fn(u64, u64) + Sync)) -> Result<PairOutcome, Error> {
         let elements = product(self.a.shape());
         let unit = self.unit();

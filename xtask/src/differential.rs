@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, parallelism, root, shared_target_dir};
-use crate::{precomputed_peers, usage, value, venv};
+use crate::{precomputed_peers, test, usage, value, venv};
 
 /// How many random cases to compare, and which.
 pub struct Run {
@@ -118,7 +118,7 @@ pub fn convert_volume_peers() -> Result {
 
 /// Builds the command line tool as the differential tests use it.
 pub fn build_cli() -> Result {
-    Cmd::cargo("build --package shardine-cli").run()
+    test::build()
 }
 
 /// The binary that [`build_cli`] has left next to our own.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
-use crate::{usage, value, venv};
+use crate::{test, usage, value, venv};
 
 /// Kills at a step in the run of `cargo xtask test`. Some more come at random times.
 const RUNS: u32 = 300;
@@ -50,14 +50,14 @@ fn run_mix(
 
 /// A minute of it, with binaries of the same profile as our own.
 pub fn short_mix() -> Result {
-    Cmd::cargo("build --package shardine-torture --package shardine-cli").run()?;
+    test::build()?;
     let python = root().join(".venv/bin/python");
     run_mix(beside_us("shardine-torture")?, beside_us("shardine")?, 1.0, 1, python)
 }
 
 /// Always the same kills, with the Python environment already in place.
 pub fn short() -> Result {
-    Cmd::cargo("build --package shardine-torture").run()?;
+    test::build()?;
     Cmd::new(beside_us("shardine-torture")?)
         .args(["run", "--runs", &RUNS.to_string(), "--python"])
         .arg(root().join(".venv/bin/python"))

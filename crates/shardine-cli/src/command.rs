@@ -38,9 +38,15 @@ fn shown(words: &[String]) -> String {
 /// An address without user, password and query.
 fn without_secrets(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
-    let rest = rest.split_once('?').map_or(rest, |(path, _)| path);
+    let rest = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    // Of Azure, what is before the @ is a container.
+    let is_azure = ["az", "abfs", "abfss"].iter().any(|name| scheme.ends_with(name));
+    let host = match host.rsplit_once('@') {
+        Some((container, _)) if is_azure && !container.contains(':') => host,
+        Some((_, host)) => host,
+        None => host,
+    };
     format!("{scheme}://{host}{path}")
 }
 
@@ -58,6 +64,10 @@ mod tests {
             (
                 &["convert", "https://me:secret@host/a?key=1", "b", "--store-option", "k=secret"],
                 "shardine convert https://host/a b",
+            ),
+            (
+                &["copy", "abfss://data@account.dfs.core.windows.net/x", "b#c://d#e"],
+                "shardine copy abfss://data@account.dfs.core.windows.net/x 'b#c://d'",
             ),
             (
                 &["copy", "--source-option=k=secret", "s3://bucket/a", "b"],

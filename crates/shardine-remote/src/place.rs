@@ -269,6 +269,10 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
     // This type names the metadata service explicitly.
     let credential_type = builder.get_config_value(&AzureConfigKey::CredentialType);
     connector.instance_credentials |= credential_type.as_deref() == Some("managed_identity");
+    // A platform for containers sets both: what it names is asked, and no fixed address.
+    let by_platform = ["IDENTITY_ENDPOINT", "IDENTITY_HEADER"];
+    connector.instance_credentials |=
+        by_platform.iter().all(|name| std::env::var_os(name).is_some());
     if order.tuning.anonymous {
         builder = builder.with_skip_signature(true).with_credentials(credentials::unsigned_azure());
     }
@@ -280,7 +284,10 @@ fn azure(order: &Order<'_>, secrets: &mut Secrets) -> Result<Client, StoreError>
     };
     let account = builder.get_config_value(&AzureConfigKey::AccountName);
     let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
-    if account.is_none() && with_account.is_none() && emulator.as_deref() != Some("true") {
+    let emulator = emulator.map(|value| value.to_ascii_lowercase());
+    let is_emulator =
+        emulator.is_some_and(|value| ["1", "true", "on", "yes", "y"].contains(&value.as_str()));
+    if account.is_none() && with_account.is_none() && !is_emulator {
         let reason = "it names no account: set AZURE_STORAGE_ACCOUNT_NAME or the option account_name, or write it as \
                       az://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH";
         return Err(StoreError::Url { url: order.address.name(), reason: reason.to_owned() });

@@ -144,6 +144,8 @@ impl ChunkSet {
         let mut object = store.open(key, None)?;
         let mut found = read_index(&*object);
         let mut suspect = None;
+        // Attempts that met no writer.
+        let mut quiet = 0;
         for attempt in 1.. {
             if !matches!(found, Err(Error::Shard { .. })) {
                 break;
@@ -160,15 +162,17 @@ impl ChunkSet {
                     return Err(Error::Store(StoreError::Changed { key: key.clone() }));
                 }
                 // Only a file can be read while it is being changed.
-                Recovery::Nothing if !store.has_folders() || attempt >= REREADS => is_last = true,
+                Recovery::Nothing if !store.has_folders() => is_last = true,
                 Recovery::Nothing => {
                     // Either the change has finished since the read, or the shard is damaged and
                     // stays so.
                     let again = store.open(key, None)?;
-                    is_last = again.version().is_some_and(|now| version == Some(now));
+                    quiet += 1;
+                    is_last =
+                        quiet >= REREADS || again.version().is_some_and(|now| version == Some(now));
                     object = again;
-                    if !is_last && attempt > 1 {
-                        std::thread::sleep(Duration::from_millis(attempt as u64 * 5));
+                    if !is_last && quiet > 1 {
+                        std::thread::sleep(Duration::from_millis(quiet as u64 * 5));
                     }
                 }
                 Recovery::Done => object = store.open(key, None)?,

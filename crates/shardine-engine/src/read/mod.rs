@@ -153,6 +153,8 @@ pub unsafe fn read(
         if todo.is_empty() {
             return Ok(());
         }
+        // Attempts that met no writer.
+        let mut quiet = 0;
         for attempt in 0.. {
             *reading.damage.lock().unwrap_or_else(PoisonError::into_inner) = None;
             reading.attempt.store(attempt, Ordering::Relaxed);
@@ -163,8 +165,8 @@ pub unsafe fn read(
                 break;
             };
             let beside_a_writer = reading.beside_a_writer.load(Ordering::Relaxed);
-            let limit = if beside_a_writer { REREADS_BESIDE_A_WRITER } else { REREADS };
-            if attempt + 1 >= limit {
+            quiet += usize::from(!beside_a_writer);
+            if quiet >= REREADS || attempt + 1 >= REREADS_BESIDE_A_WRITER {
                 let damage = &mut *reading.damage.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(error) = damage.take() {
                     return Err(error);

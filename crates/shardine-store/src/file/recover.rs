@@ -303,7 +303,7 @@ impl Object for ObjectBefore {
     }
 
     fn version(&self) -> Option<Version> {
-        let version = self.inner.known_version();
+        let version = self.inner.version()?;
         Some(Version(format!("{}-before-{:x}", version.0, self.len).into()))
     }
 

@@ -29,8 +29,8 @@ pub struct StoredCells {
 /// Lists the stored objects of an array; `None` if the store cannot list, listing would cost too
 /// much, or there are none yet.
 ///
-/// A listing for each folder, as of [`Array::objects`]. Not listed is an array of a great many
-/// objects all of which seem to be there, as far as `sample` has looked, and one whose store cannot
+/// A listing for each folder, as of [`Array::objects`]. An array is not listed if it seems to have a
+/// great many objects, by the share of its chunks that `sample` has found, or if its store cannot
 /// list.
 pub fn stored_cells(array: &Array, sample: Option<&Sample>) -> Result<Option<StoredCells>, Error> {
     if array.chunks.packing.shared().is_some() {
@@ -40,8 +40,9 @@ pub fn stored_cells(array: &Array, sample: Option<&Sample>) -> Result<Option<Sto
         true => LISTED_LOCAL,
         false => LISTED_REMOTE,
     };
-    let is_sparse = sample.is_none_or(|sample| sample.share() < 1.0);
-    if array.cells().count > most && !is_sparse {
+    let cells = array.cells().count;
+    let likely = cells as f64 * sample.map_or(1.0, Sample::share);
+    if cells > most && likely > most as f64 {
         return Ok(None);
     }
     match array.objects() {

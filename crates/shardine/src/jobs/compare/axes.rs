@@ -37,10 +37,13 @@ impl AxesOf<'_> {
 /// one has must be of length 1. Otherwise by position; a volume of one channel is also an array
 /// without axis names of the shape x, y, z, as a conversion takes it.
 pub(super) fn matched(a: AxesOf<'_>, b: AxesOf<'_>) -> Option<AxisMap> {
-    if let (Some(in_a), Some(in_b)) = (a.names(), b.names())
-        && let Some(map) = by_name((a.shape, &in_a), (b.shape, &in_b))
-    {
-        return Some(map);
+    if let (Some(in_a), Some(in_b)) = (a.names(), b.names()) {
+        let found = by_name((a.shape, &in_a), (b.shape, &in_b));
+        // The same names in another order, with other lengths, are other shapes.
+        let same_names = in_a.len() == in_b.len() && in_a.iter().all(|name| in_b.contains(name));
+        if found.is_some() || same_names {
+            return found;
+        }
     }
     let rank = a.shape.len();
     if a.shape == b.shape {
@@ -93,6 +96,13 @@ mod tests {
         assert_eq!(map, Some(AxisMap::new(vec![None, Some(3), Some(2), Some(1), Some(0)], 4)));
         let longer = (&[2, 3, 10, 20, 30][..], &["t", "c", "z", "y", "x"][..]);
         assert_eq!(found((&[30, 20, 10, 3], &["x", "y", "z", "channel"]), longer), None);
+    }
+
+    #[test]
+    fn the_same_names_in_another_order_are_not_matched_by_position() {
+        assert_eq!(found((&[10, 20], &["y", "x"]), (&[10, 20], &["x", "y"])), None);
+        let turned = found((&[10, 10], &["y", "x"]), (&[10, 10], &["x", "y"]));
+        assert_eq!(turned, Some(AxisMap::new(vec![Some(1), Some(0)], 2)));
     }
 
     #[test]

@@ -23,7 +23,7 @@ const COMPARED: u64 = 4 << 20;
 const LEAST: u64 = 64 << 10;
 
 /// Of a grid of more boxes, stored objects say where there is something.
-const DENSE: u64 = 1 << 13;
+const DENSE: u64 = 1 << 17;
 
 /// The most boxes that are kept in memory; of more, the whole grid is gone through.
 const MOST_BOXES: u64 = 1 << 20;

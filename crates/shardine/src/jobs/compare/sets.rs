@@ -14,9 +14,11 @@ use crate::jobs::convert::Multiscale;
 use crate::jobs::frame::{JobContext, JobProgress};
 use crate::precomputed::Volume;
 use crate::set::MAX_DEPTH;
-use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE};
+use crate::zarr::metadata::DIMENSIONS;
 use crate::zarr::{ZarrFormat, attributes, formats_at, node_names};
-use crate::{Array, DataSet, Engine, Error, HeldArray, PartContent, SetKind, SetPart, open_in};
+use crate::{
+    Array, ArrayNode, DataSet, Engine, Error, HeldArray, PartContent, SetKind, SetPart, open_in,
+};
 
 /// What is at a path of one data set.
 pub(super) enum Content {
@@ -295,18 +297,23 @@ impl<'a> Run<'a> {
                     let kind = DifferenceKind::DimensionNames { a: names_a, b: names_b };
                     self.differ(&a.path, &b.path, kind);
                 }
-                let of = |array: &Array| -> Result<Map<String, Value>, Error> {
-                    let mut found = attributes(array.location())?;
+                let engine = self.context.engine();
+                let of = |array: &Array, in_v3: bool| -> Result<Map<String, Value>, Error> {
+                    let mut found = match in_v3 {
+                        true => {
+                            let node = ArrayNode::open(engine, array.location())?;
+                            node.metadata().clone().into_v3().attributes().clone()
+                        }
+                        false => attributes(array.location())?,
+                    };
                     // These are the names of the axes.
                     found.remove(DIMENSIONS);
                     Ok(found)
                 };
-                let (mut of_a, mut of_b) = (of(first)?, of(second)?);
-                // To xarray the fill value of version 2 means what this attribute means in version 3.
-                if is_v2(first)? != is_v2(second)? {
-                    of_a.remove(FILL_VALUE);
-                    of_b.remove(FILL_VALUE);
-                }
+                // To xarray the fill value of version 2 means what `_FillValue` means in version 3.
+                let versions = (is_v2(first)?, is_v2(second)?);
+                let of_a = of(first, versions == (true, false))?;
+                let of_b = of(second, versions == (false, true))?;
                 self.attributes(&a.path, &b.path, of_a, of_b);
             }
             (

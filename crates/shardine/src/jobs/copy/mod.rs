@@ -145,7 +145,8 @@ fn run<K: KeySource>(
         clear::clear(target, job.threads, COPY_MARKER)?;
         marker.cleared(target)?;
     }
-    if start == Start::Resumed {
+    // Other parts may be at work, and the last one removes what is left.
+    if start == Start::Resumed && part.is_none() {
         // What a run that was killed was writing may be what fills the disk.
         remove_leftovers_below(target)?;
     }

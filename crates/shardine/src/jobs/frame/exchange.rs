@@ -11,6 +11,7 @@ use shardine_store::{
     Condition, FileStore, FolderAlone, JobLock, Key, Store, StoreError, StoreExt,
 };
 
+use super::command::is_command;
 use crate::jobs::repack::RepackError;
 use crate::{Error, Location};
 
@@ -70,7 +71,9 @@ impl Replacing {
     }
 
     fn parse(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok().filter(|found: &Self| found.version == VERSION)
+        let found: Self = serde_json::from_slice(bytes).ok()?;
+        let command = found.command.filter(|command| is_command(command));
+        (found.version == VERSION).then_some(Self { command, ..found })
     }
 
     pub fn put(&self, job: &Exchange) -> Result<(), Error> {

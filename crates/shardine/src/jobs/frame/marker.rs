@@ -13,6 +13,7 @@ use shardine_store::{
     Version,
 };
 
+use super::command::is_command;
 use super::part::MOST as MOST_PARTS;
 use super::{JobError, Part, place};
 use crate::dataset::is_document;
@@ -575,8 +576,9 @@ impl Marker {
     /// marker last.
     pub fn end(mut self, target: &Location) -> Result<(), Error> {
         if self.resumed || self.state.parts.is_some() {
-            // Killed processes leave temporary files.
-            remove_leftovers_below(target)?;
+            // Killed processes leave temporary files. The result is complete in any case, and
+            // `verify` reports what could not be removed.
+            let _ = remove_leftovers_below(target);
         }
         if let Some(count) = self.state.parts {
             if !self.state.finishing {
@@ -630,7 +632,7 @@ impl Drop for Marker {
 /// The command that a marker names.
 fn command_in(bytes: &[u8]) -> Option<String> {
     let json: Value = serde_json::from_slice(bytes).ok()?;
-    json.get(COMMAND)?.as_str().map(str::to_owned)
+    json.get(COMMAND)?.as_str().filter(|command| is_command(command)).map(str::to_owned)
 }
 
 /// The name of a part's report.

@@ -2,6 +2,7 @@
 //! leave in a target while under way, and how one data set replaces another.
 
 mod carry;
+mod command;
 mod context;
 mod error;
 mod exchange;

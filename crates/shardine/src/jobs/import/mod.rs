@@ -189,7 +189,8 @@ pub fn import(
         marker.end(target)?;
         return Ok(report);
     }
-    if resumed {
+    // Other parts may be at work, and the last one removes what is left.
+    if resumed && options.part.is_none() {
         // What a run that was killed was writing may be what fills the disk.
         remove_leftovers_below(target)?;
     }

@@ -415,7 +415,8 @@ impl InPlace<'_> {
             if resumed {
                 job.beside.remove_temporaries(&job.new)?;
             }
-            let context = self.context.of_steps(steps.iter().map(Step::size).sum());
+            let context =
+                self.context.of_steps(steps.iter().map(Step::size).fold(0, u64::saturating_add));
             let mut bytes = 0;
             let step = |step: &Step| {
                 context.begin_step(step.size(), bytes);

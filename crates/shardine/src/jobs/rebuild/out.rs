@@ -151,7 +151,7 @@ pub(in crate::jobs) fn make(
 ) -> Result<PartOutcome, Error> {
     check_apart(source, target)?;
     check_whole(source, Some(target))?;
-    let context = &context.of_steps(plan.steps.iter().map(Step::size).sum());
+    let context = &context.of_steps(plan.steps.iter().map(Step::size).fold(0, u64::saturating_add));
     let part = match options.stage {
         Stage::All => options.part,
         Stage::Begin | Stage::Finish => Some(TASKS),
@@ -196,7 +196,8 @@ pub(in crate::jobs) fn make(
     let check = options.check.unwrap_or(default);
     let resumed = start == Start::Resumed;
     let out = Out { context, source, target, options, check, resumed };
-    if resumed {
+    // Other parts may be at work, and the last one removes what is left.
+    if resumed && options.part.is_none() {
         remove_leftovers_below(target)?;
     }
     if let Some(part) = options.part {

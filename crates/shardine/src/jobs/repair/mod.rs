@@ -344,7 +344,18 @@ impl Repairing<'_> {
             };
             let mut repair = Repair::of(RepairKind::Recovered, &finding);
             if !self.options.dry_run {
-                let message = match unfinished::settle(self.context, &place)? {
+                let settled = match unfinished::settle(self.context, &place) {
+                    Err(Error::Cancelled) => return Err(Error::Cancelled),
+                    // The rest can be repaired all the same.
+                    Err(error) => {
+                        repair.kind = RepairKind::Left;
+                        repair.message = error.to_string();
+                        self.tell(repair);
+                        continue;
+                    }
+                    Ok(settled) => settled,
+                };
+                let message = match settled {
                     Some(Settled::Finished) => "an interrupted job was finished",
                     Some(Settled::Undone) => {
                         "an interrupted job was undone: what it had built was removed"

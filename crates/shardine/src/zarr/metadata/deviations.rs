@@ -95,7 +95,8 @@ fn correct_fill(document: &mut Document) -> Option<String> {
     const MEMBER: &str = "fill_value";
     let data_type = DataType::from_json(document.get("data_type")?).ok()?;
     let now = document.get(MEMBER)?.clone();
-    let bare = document.quote(MEMBER);
+    let is_float = matches!(data_type.kind(), Kind::Float | Kind::SmallFloat | Kind::Complex);
+    let bare = is_float && document.quote(MEMBER);
     let corrected = corrected(&data_type, &now);
     if corrected.is_none() && !bare {
         return None;

@@ -303,6 +303,15 @@ fn versions_2_and_3_are_equal_if_their_elements_are() {
     let array = ArrayNode::create(&engine(), &v3, metadata(&document)).unwrap();
     array.write(0..2, &[1u16, 2, 3, 4, 5, 6]).unwrap();
     assert!(compared(&v2, &v3).0.is_equal());
+    // What xarray masks by the fill value of version 2, and masks here by an attribute.
+    for (fill, same) in [(0, true), (7, false)] {
+        let masked = Location::memory();
+        document["attributes"] = json!({"k": [1], "_FillValue": fill});
+        let array = ArrayNode::create(&engine(), &masked, metadata(&document)).unwrap();
+        array.write(0..2, &[1u16, 2, 3, 4, 5, 6]).unwrap();
+        assert_eq!(compared(&v2, &masked).0.is_equal(), same, "{fill}");
+        assert_eq!(compared(&masked, &v2).0.is_equal(), same, "{fill}");
+    }
     array.write((1, 2), &[9u16]).unwrap();
     let (_, found) = compared(&v2, &v3);
     assert_eq!((&elements(&found).a.at[..], &elements(&found).a.value), (&[1, 2][..], &json!(6)));

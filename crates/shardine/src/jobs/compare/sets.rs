@@ -14,7 +14,7 @@ use crate::jobs::convert::Multiscale;
 use crate::jobs::frame::{JobContext, JobProgress};
 use crate::precomputed::Volume;
 use crate::set::MAX_DEPTH;
-use crate::zarr::metadata::DIMENSIONS;
+use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE};
 use crate::zarr::{ZarrFormat, attributes, formats_at, node_names};
 use crate::{
     Array, ArrayNode, DataSet, Engine, Error, HeldArray, PartContent, SetKind, SetPart, open_in,
@@ -312,8 +312,13 @@ impl<'a> Run<'a> {
                 };
                 // To xarray the fill value of version 2 means what `_FillValue` means in version 3.
                 let versions = (is_v2(first)?, is_v2(second)?);
-                let of_a = of(first, versions == (true, false))?;
-                let of_b = of(second, versions == (false, true))?;
+                let (mut of_a, mut of_b) = (of(first, false)?, of(second, false)?);
+                if versions == (true, false) && of_b.contains_key(FILL_VALUE) {
+                    of_a = of(first, true)?;
+                }
+                if versions == (false, true) && of_a.contains_key(FILL_VALUE) {
+                    of_b = of(second, true)?;
+                }
                 self.attributes(&a.path, &b.path, of_a, of_b);
             }
             (

@@ -270,6 +270,7 @@ fn leaves_nothing(
     run(arguments);
     let duration = start.elapsed();
     assert_eq!(of_ours(scene), Vec::<PathBuf>::new(), "{arguments:?}");
+    let expected = tree(scene);
     let whole = tempfile::tempdir().unwrap();
     let whole = whole.path().join("whole");
     let whole = whole.to_str().unwrap();
@@ -294,6 +295,7 @@ fn leaves_nothing(
         }
         assert_eq!(of_ours(scene), Vec::<PathBuf>::new(), "{arguments:?}");
         run(&["compare", target, whole]);
+        assert!(tree(scene) == expected, "{arguments:?}: other bytes");
     }
 }
 

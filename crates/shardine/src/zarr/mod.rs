@@ -9,6 +9,7 @@ mod contents;
 mod create;
 mod data_set;
 mod flat_codecs;
+mod image_level;
 pub mod metadata;
 mod node;
 mod node_names;
@@ -39,6 +40,7 @@ pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consol
 pub use create::CreateOptions;
 pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
+pub use image_level::ImageLevel;
 pub use metadata::ZarrFormat;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};

@@ -215,13 +215,23 @@ fn run(
     job: &JobArgs,
     machine: &Machine,
 ) -> Result<(), Failure> {
+    let mut source = place.places.source(machine, &place.url)?;
+    let mut name = place.url.clone();
     if place.level.given().is_some() {
-        return Err(Failure::new("--level: only applies to precomputed volumes")
+        let set = open_in(&machine.engine()?, &source)?;
+        let levels = set.levels()?;
+        if levels.is_empty() {
+            return Err(Failure::new(
+                "--level: only applies to OME-Zarr images and precomputed volumes",
+            )
             .hint("name one of the arrays of the group"));
+        }
+        source = place.level.of(&*set, &source, None)?.location().clone();
+        let path = levels.get(place.level.number()).map_or("", String::as_str);
+        name = format!("{}/{path}", name.trim_end_matches('/'));
     }
-    let source = place.places.source(machine, &place.url)?;
     let target = place.target(machine)?;
-    let name = place.output.as_deref().unwrap_or(&place.url);
+    let name = place.output.as_deref().unwrap_or(&name);
     run_job(&source, target.as_ref(), options, job, machine, name)
 }
 

@@ -129,7 +129,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     };
     let result = append(&context, from, location, &args.options());
     progress.finish();
-    let done = result.map_err(|error| failure(error, &args.url))?;
+    let done = result.map_err(|error| failure(error, &args.url, opened.is_some()))?;
     consolidate::warn(done.array.stale_copies());
     let stale = Stale::after(&*set, &done.array, args.level, &args.url);
     if args.json {
@@ -175,8 +175,13 @@ impl Append {
 }
 
 /// An error with the option that helps.
-fn failure(error: Error, url: &str) -> Failure {
+fn failure(error: Error, url: &str, is_image: bool) -> Failure {
     let hint = match &error {
+        // A level alone would have another version than its image.
+        Error::ZarrV2 { .. } if is_image => {
+            let url = quoted(url);
+            format!("run `shardine migrate {url}` to write version 3 metadata of the whole image")
+        }
         Error::AppendOwned { .. } => {
             "wait for it to finish; if its process was killed, use --take-over".to_owned()
         }

@@ -118,13 +118,15 @@ pub fn run_at(args: &Read, location: &Location, machine: &Machine) -> Result<(),
     };
     if args.json {
         let seconds = start.elapsed().as_secs_f64();
-        let report = json!({
+        let mut report = json!({
             "shape": job.shape,
             "dtype": array.data_type().to_json(),
             "bytes": bytes,
             "seconds": seconds,
-            "region": args.region.is_box().then(|| region.to_string()),
         });
+        if args.region.is_box() {
+            report["region"] = json!(region.to_string());
+        }
         writeln!(io::stdout(), "{report}")?;
         return Ok(());
     }

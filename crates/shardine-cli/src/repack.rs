@@ -15,7 +15,7 @@ use shardine::{Error, Location, Packing, open_in};
 use crate::cli::{Machine, Places};
 use crate::consolidate;
 use crate::dataset::Level;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
 use crate::sharding::{self, ShardingArgs};
@@ -225,6 +225,13 @@ fn run(
                 "--level: only applies to OME-Zarr images and precomputed volumes",
             )
             .hint("name one of the arrays of the group"));
+        }
+        // A level alone would have another version than its image.
+        if set.format() == "zarr2" && place.output.is_none() {
+            let url = quoted(&place.url);
+            return Err(Failure::new(format!("{source} is a Zarr v2 image, which has no shards")).hint(
+                format!("use -o DST, or run `shardine migrate {url} --remove-v2` on the whole image first"),
+            ));
         }
         source = place.level.of(&*set, &source, None)?.location().clone();
         let path = levels.get(place.level.number()).map_or("", String::as_str);

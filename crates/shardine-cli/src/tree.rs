@@ -57,9 +57,9 @@ impl Seen {
 struct Row {
     part: SetPart,
     words: String,
-    /// Whether its name is a number or a letter like those of its siblings, so that one of them can
-    /// stand for the others.
-    is_one_of_many: bool,
+    /// Equal for siblings of which one can stand for the others: those with numbers for names that
+    /// look the same, and the rows of a plate.
+    alike: Option<String>,
 }
 
 impl Tree {
@@ -100,7 +100,7 @@ impl Tree {
             if *count > 1 {
                 let names = [at + 1, at + count - 1].map(|i| rows[i].part.name.as_str());
                 let names = match count {
-                    2 => names[0].to_owned(),
+                    3 => format!("{} and {}", names[0], names[1]),
                     _ => format!("{} to {}", names[0], names[1]),
                 };
                 let branch = self.branch(i + 1 == runs.len());
@@ -180,7 +180,7 @@ fn place(metadata: &OmeMetadata, name: &str) -> Option<usize> {
 fn row(part: SetPart, above: Option<&OmeMetadata>) -> Row {
     let mut words = data_set::part_line(&part);
     let is_number = !part.name.is_empty() && part.name.bytes().all(|c| c.is_ascii_digit());
-    let mut is_one_of_many = is_number && part.content.is_ok();
+    let mut alike = (is_number && part.content.is_ok()).then(|| words.clone());
     let plate = above.and_then(|metadata| metadata.plate.as_ref());
     if let (Some(plate), Ok(PartContent::Set(_))) = (plate, &part.content)
         && plate.rows.iter().any(|row| row.name == part.name)
@@ -188,9 +188,9 @@ fn row(part: SetPart, above: Option<&OmeMetadata>) -> Row {
         let inside = |path: &str| path.split('/').next() == Some(part.name.as_str());
         let wells = plate.wells.iter().filter(|well| inside(&well.path)).count();
         words = format!("row, {}", units::count(wells as u64, "well"));
-        is_one_of_many = true;
+        alike = Some("row".to_owned());
     }
-    Row { part, words, is_one_of_many }
+    Row { part, words, alike }
 }
 
 /// Rows that look the same, one after the other: the first of them, and how many they are.
@@ -198,7 +198,7 @@ fn runs(rows: &[Row]) -> Vec<(&Row, usize)> {
     let mut runs = Vec::new();
     let mut rest = rows;
     while let Some(first) = rest.first() {
-        let alike = |row: &&Row| row.is_one_of_many && row.words == first.words;
+        let alike = |row: &&Row| row.alike.is_some() && row.alike == first.alike;
         let count = rest.iter().take_while(alike).count();
         let count = if count >= ALIKE { count } else { 1 };
         runs.push((first, count));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use shardine::ome::{AxisRole, Channel, Image, LevelPlacement, OmeMetadata};
-use shardine::{Array, DataType};
+use shardine::{Array, DataType, codec_words};
 
 use super::table::{along_axes, number, sign, write_table};
 use crate::failure::Failure;
@@ -30,6 +30,7 @@ pub struct ArrayFacts {
     pub data_type: DataType,
     chunk: Vec<u64>,
     shard: Option<Vec<u64>>,
+    codecs: String,
     /// What is stored of it, in JSON.
     stored: Option<Value>,
 }
@@ -42,6 +43,7 @@ impl ArrayFacts {
             data_type: array.data_type().clone(),
             chunk: array.chunk_shape().to_vec(),
             shard: array.shard_shape().map(<[u64]>::to_vec),
+            codecs: codec_words::show_chain(array.codecs()),
             stored,
         })
     }
@@ -134,6 +136,9 @@ pub fn write(out: &mut dyn Write, metadata: &OmeMetadata, levels: &[LevelFacts])
         (finest, levels.first().and_then(|level| level.placement.as_ref()))
     {
         write_extent(out, image, finest, placement)?;
+    }
+    if let Some(finest) = finest {
+        line(out, "codecs", &finest.codecs)?;
     }
     write_label(out, metadata)?;
     write_levels(out, image, levels)?;

@@ -234,14 +234,20 @@ impl OmeInfo {
         let what = match kind(metadata) {
             "label-image" => "label image",
             kind @ ("image" | "plate" | "well" | "scene" | "labels") => kind,
+            "bioformats2raw" => "images",
             _ => "group",
         };
         line(out, what, url)?;
-        let stated = if metadata.states_version { "" } else { ", which it does not state" };
+        // Other groups of 0.4 have no place for it.
+        let states = matches!(what, "image" | "label image" | "plate" | "well" | "scene");
+        let stated = match states && !metadata.states_version {
+            true => ", which it does not state",
+            false => "",
+        };
         let layout = metadata.bioformats2raw_layout.as_ref();
         let layout = layout.map(|n| format!(", layout {n} of bioformats2raw")).unwrap_or_default();
         let zarr = format_name(self.format);
-        line(out, "format", format!("OME-Zarr {}{stated}{layout} ({zarr})", metadata.version))?;
+        line(out, "format", format!("OME-Zarr {}{stated} ({zarr}){layout}", metadata.version))?;
         image::write(out, metadata, &self.levels)?;
         if let Some(plate) = &metadata.plate {
             if let Some(name) = &plate.name {
@@ -259,7 +265,9 @@ impl OmeInfo {
         }
         self.write_scene(out)?;
         self.write_others(out)?;
-        line(out, "consolidated", consolidated_words(group))?;
+        if group.metadata().consolidated().is_some() {
+            line(out, "consolidated", consolidated_words(group))?;
+        }
         let attributes = group.metadata().attributes();
         let own = |name: &&String| !OmeMetadata::is_attribute(attributes, name);
         let own: Vec<&String> = attributes.keys().filter(own).collect();
@@ -301,11 +309,7 @@ impl OmeInfo {
             }
             write_more(out, scene.systems.len())?;
         }
-        line(
-            out,
-            "transformed",
-            units::count(scene.transformations.len() as u64, "transformation"),
-        )?;
+        line(out, "transforms", scene.transformations.len())?;
         for one in scene.transformations.iter().take(LISTED) {
             let ends = format!("{} -> {}", system_words(&one.input), system_words(&one.output));
             let json = one.to_json();
@@ -336,6 +340,9 @@ impl OmeInfo {
             metadata.well.iter().flat_map(|well| &well.images).map(|field| first(&field.path)),
         );
         told.extend(self.series.iter().map(|one| first(&one.path)));
+        if !self.series.is_empty() {
+            told.push(OME.to_owned());
+        }
         match metadata.labels.is_some() {
             true => told.extend(self.labels.iter().map(|label| first(&label.path))),
             false if !self.labels.is_empty() => told.push(LABELS.to_owned()),

@@ -140,7 +140,6 @@ fn of_copy(error: &CopyError) -> ErrorKind {
 fn of_compare(error: &CompareError) -> ErrorKind {
     match error {
         CompareError::Nothing { .. } => ErrorKind::NotFound,
-        CompareError::Levels { .. } => ErrorKind::Damaged,
         CompareError::LeftOut { .. }
         | CompareError::KeyValues { .. }
         | CompareError::Unlisted { .. }

@@ -3,7 +3,7 @@
 //! | job | what it does |
 //! |---|---|
 //! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
-//! | [`convert_to_volume`], [`convert_to_zarr`] | converts arrays to a precomputed volume, or a data set to arrays |
+//! | [`convert_to_ome`], [`convert_to_volume`], [`convert_to_zarr`] | converts a data set to OME-Zarr, arrays to a precomputed volume, a data set to arrays |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
 //! | [`copy`] | copies a data set to another store, byte for byte |
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
@@ -66,8 +66,8 @@ pub use compare::{
     compare, compare_objects,
 };
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
-    convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, VolumeForm, ZarrForm,
+    convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};

@@ -156,6 +156,20 @@ impl Document {
         Ok(())
     }
 
+    /// A member that is an object, as a document of its own; an empty one if there is none.
+    pub(super) fn part(&self, member: &str) -> Self {
+        let Some(Value::Object(members)) = self.members.get(member) else {
+            return Self::new(Map::new());
+        };
+        let prefix = format!("/{}/", escaped(member));
+        let inside = |number: &KeptNumber| {
+            let rest = number.pointer.strip_prefix(prefix.as_str())?;
+            Some(KeptNumber { pointer: format!("/{rest}"), text: number.text.clone() })
+        };
+        let kept = self.kept.iter().filter_map(inside).collect();
+        Self { members: members.clone(), kept }
+    }
+
     pub(super) fn members(&self) -> &Map<String, Value> {
         &self.members
     }

@@ -1,44 +1,61 @@
-//! The documents of either version in a hierarchy, and their targets.
+//! The documents of both versions in a hierarchy.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use shardine_store::{StoreExt, Unlisted, UnlistedKind};
+use shardine_store::{Key, StoreExt, Unlisted, UnlistedKind};
 
 use super::{MigrateError, RefusedNode};
 use crate::engine::{in_order, tuning};
-use crate::zarr::MAX_DEPTH;
-use crate::zarr::metadata::{DIMENSIONS, FILL_VALUE, GroupMetadata, MetadataError, NodeMetadata};
-use crate::zarr::{read_v2, read_v3};
-use crate::{ArrayNode, Engine, Error, Location};
+use crate::jobs::frame::place::below;
+use crate::zarr::metadata::NodeMetadata;
+use crate::zarr::{DOCUMENT, MAX_DEPTH, read_v2};
+use crate::{Engine, Error, Location};
 
-/// The documents of a node.
+/// The documents of a node: of one version, or of both.
 #[derive(Debug)]
 pub(super) struct Documents {
     pub v2: Option<NodeMetadata>,
-    pub v3: Option<NodeMetadata>,
+    pub v3: Option<V3Document>,
 }
 
-/// A node with its current or future `zarr.json`.
+/// A `zarr.json`, parsed and as it is stored.
 #[derive(Debug)]
-pub(super) struct MigratedNode {
-    pub location: Location,
-    /// Before the migration.
-    pub documents: Documents,
-    /// After the migration.
-    pub target: NodeMetadata,
+pub(super) struct V3Document {
+    pub metadata: NodeMetadata,
+    pub text: Vec<u8>,
 }
 
-/// All nodes of a hierarchy: those below a group before it.
+/// A node as it is now.
+#[derive(Debug)]
+pub(super) struct FoundNode {
+    pub location: Location,
+    /// Its path below the hierarchy; empty for the outermost node.
+    pub path: String,
+    pub depth: usize,
+    pub documents: Documents,
+    /// What counts: the document of version 3, where there is one.
+    pub current: NodeMetadata,
+}
+
+/// All nodes of a hierarchy, each group before the nodes in it.
 #[derive(Debug, Default)]
-pub(super) struct Nodes {
-    pub found: Vec<MigratedNode>,
+pub(super) struct Found {
+    pub nodes: Vec<FoundNode>,
     pub refused: Vec<RefusedNode>,
 }
 
 fn read(location: &Location) -> Result<Documents, Error> {
-    let v3 = read_v3(location)?;
+    let key = location.key(DOCUMENT)?;
+    let v3 = match location.store.get(&key)? {
+        None => None,
+        Some(text) => {
+            let parsed = NodeMetadata::parse(&text);
+            let metadata = parsed
+                .map_err(|source| Error::Metadata { object: key, source: Box::new(source) })?;
+            Some(V3Document { metadata, text: text.to_vec() })
+        }
+    };
     // What version 3 has replaced does not matter if it is unreadable.
     let v2 = match read_v2(location) {
         Err(Error::Metadata { .. }) if v3.is_some() => None,
@@ -47,22 +64,36 @@ fn read(location: &Location) -> Result<Documents, Error> {
     Ok(Documents { v2, v3 })
 }
 
-impl Nodes {
-    /// Reads a location and everything below it. Costs a listing for each group, and some reads for
-    /// each node.
+impl Found {
+    /// Reads a location and everything below it, level by level: in a remote store all nodes of a
+    /// level in parallel. Costs a listing for each group, and some reads for each node.
     pub fn look(engine: &Arc<Engine>, location: &Location) -> Result<Self, Error> {
-        let mut nodes = Self::default();
-        let documents = read(location);
-        if let Ok(Documents { v2: None, v3: None }) = documents {
-            return Err(Error::NoNode { at: location.to_string() });
+        let mut found = Self::default();
+        let mut places = vec![location.clone()];
+        let most = engine.at_once(&*location.store, tuning::DOCUMENT);
+        for depth in 0.. {
+            let first = found.nodes.len();
+            let mut result = Ok(());
+            in_order(most, places.len(), &|i| read(&places[i]), &mut |i, documents| {
+                result = found.add(location, &places[i], documents, depth);
+                if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            result?;
+            if depth == 0 && found.nodes.is_empty() && found.refused.is_empty() {
+                return Err(Error::NoNode { at: location.to_string() });
+            }
+            places = found.folders(first, most, depth)?;
+            if places.is_empty() {
+                break;
+            }
         }
-        nodes.add(engine, location, documents, 0)?;
-        Ok(nodes)
+        Ok(found)
     }
 
+    /// Adds a node, unless it is a folder without documents.
     fn add(
         &mut self,
-        engine: &Arc<Engine>,
+        root: &Location,
         location: &Location,
         documents: Result<Documents, Error>,
         depth: usize,
@@ -75,158 +106,61 @@ impl Nodes {
             }
             Err(error) => return Err(error),
         };
-        let current = documents.v3.as_ref().or(documents.v2.as_ref()).cloned();
-        let target = match current {
-            // A folder that is not a node.
-            None => return Ok(()),
-            Some(NodeMetadata::Array(array)) => {
-                let array = array.into_v3();
-                if documents.v3.is_none()
-                    && let Err(error) = ArrayNode::from_metadata(engine, location, array.clone())
-                {
-                    self.refuse(location, &error);
-                    return Ok(());
-                }
-                NodeMetadata::Array(array)
-            }
-            Some(NodeMetadata::Group(group)) => {
-                let first = self.found.len();
-                self.children(engine, location, depth)?;
-                match documents.v3 {
-                    Some(_) => NodeMetadata::Group(group),
-                    None => NodeMetadata::Group(
-                        self.group(group, location, first)
-                            .map_err(|source| metadata_error(location, source))?,
-                    ),
-                }
-            }
-        };
-        self.found.push(MigratedNode { location: location.clone(), documents, target });
+        let v3 = documents.v3.as_ref().map(|v3| &v3.metadata);
+        if let Some(current) = v3.or(documents.v2.as_ref()).cloned() {
+            let (location, path) = (location.clone(), below(root, location).to_owned());
+            self.nodes.push(FoundNode { location, path, depth, documents, current });
+        }
         Ok(())
     }
 
-    fn children(
-        &mut self,
-        engine: &Arc<Engine>,
-        location: &Location,
-        depth: usize,
-    ) -> Result<(), Error> {
-        let listing = location.store.list(location.path.as_ref())?;
-        // A node behind a link would have a different version than its group.
+    /// The folders in the groups among the nodes from `first` on.
+    fn folders(&mut self, first: usize, most: usize, depth: usize) -> Result<Vec<Location>, Error> {
+        let nodes = self.nodes.get(first..).unwrap_or_default().iter();
+        let groups: Vec<Location> = nodes
+            .filter(|node| matches!(node.current, NodeMetadata::Group(_)))
+            .map(|node| node.location.clone())
+            .collect();
+        let list = |i: usize| groups[i].store.list(groups[i].path.as_ref());
+        let (mut places, mut result) = (Vec::new(), Ok(()));
+        in_order(most, groups.len(), &list, &mut |i, listing| {
+            let group = &groups[i];
+            let listing = match listing {
+                Ok(listing) => listing,
+                Err(error) => {
+                    result = Err(error.into());
+                    return ControlFlow::Break(());
+                }
+            };
+            self.refuse_links(group, &listing.unlisted);
+            if depth >= MAX_DEPTH && !listing.folders.is_empty() {
+                let at = group.to_string();
+                result = Err(MigrateError::TooDeep { at, most: MAX_DEPTH }.into());
+                return ControlFlow::Break(());
+            }
+            let place = |folder: Key| group.at(Some(folder));
+            places.extend(listing.folders.into_iter().map(place));
+            ControlFlow::Continue(())
+        });
+        result.map(|()| places)
+    }
+
+    /// A node behind a link would have a different version than its group.
+    fn refuse_links(&mut self, group: &Location, unlisted: &[Unlisted]) {
         let may_be_node = |unlisted: &&Unlisted| {
             unlisted.kind.is_folder() || unlisted.kind == UnlistedKind::BrokenLink
         };
-        for unlisted in listing.unlisted.iter().filter(may_be_node) {
+        for unlisted in unlisted.iter().filter(may_be_node) {
             let place = match &unlisted.key {
-                Some(key) => location.at(Some(key.clone())),
-                None => location.clone(),
+                Some(key) => group.at(Some(key.clone())),
+                None => group.clone(),
             };
             self.refuse(&place, &Error::Store(unlisted.clone().into()));
         }
-        let folders = listing.folders;
-        if depth >= MAX_DEPTH && !folders.is_empty() {
-            let at = location.to_string();
-            return Err(MigrateError::TooDeep { at, most: MAX_DEPTH }.into());
-        }
-        let places: Vec<Location> =
-            folders.into_iter().map(|folder| location.at(Some(folder))).collect();
-        let most = engine.at_once(&*location.store, tuning::DOCUMENT);
-        let mut result = Ok(());
-        in_order(most, places.len(), &|i| read(&places[i]), &mut |i, documents| {
-            result = self.add(engine, &places[i], documents, depth + 1);
-            match result {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        });
-        result
     }
 
-    /// The version 3 metadata of a group, consolidated with that of the nodes below, which are
-    /// those found from `first` on, if it was consolidated before.
-    fn group(
-        &self,
-        group: GroupMetadata,
-        location: &Location,
-        first: usize,
-    ) -> Result<GroupMetadata, MetadataError> {
-        let gathered = group.consolidated().is_some();
-        let mut group = group.into_v3();
-        if gathered {
-            let skip = location.path.as_ref().map_or(0, |path| path.as_str().len() + 1);
-            let below = self.found.get(first..).unwrap_or_default().iter();
-            let mut below: Vec<(String, NodeMetadata)> = below
-                .filter_map(|node| {
-                    let path = node.location.path.as_ref()?.as_str().get(skip..)?;
-                    Some((path.to_owned(), node.target.clone()))
-                })
-                .collect();
-            below.sort_by(|a, b| a.0.cmp(&b.0));
-            group.set_consolidated(&below)?;
-        }
-        Ok(group)
-    }
-
-    fn refuse(&mut self, location: &Location, error: &Error) {
-        let (at, reason) = (location.to_string(), error.to_string());
+    pub fn refuse(&mut self, location: &Location, reason: &dyn ToString) {
+        let (at, reason) = (location.to_string(), reason.to_string());
         self.refused.push(RefusedNode { at, reason });
     }
-}
-
-fn metadata_error(location: &Location, source: MetadataError) -> Error {
-    match location.key(crate::zarr::DOCUMENT) {
-        Ok(object) => Error::Metadata { object, source: Box::new(source) },
-        Err(error) => error,
-    }
-}
-
-/// What differs between documents of the two versions; `None` if they say the same.
-///
-/// Dimension names do not count: version 2 has them among the attributes.
-pub(super) fn difference(v2: &NodeMetadata, v3: &NodeMetadata) -> Option<&'static str> {
-    // In version 3 form; dimension names that are still among the attributes do no harm.
-    let wanted = match v2 {
-        NodeMetadata::Array(array) => NodeMetadata::Array(array.clone().into_v3()),
-        NodeMetadata::Group(_) => v2.clone(),
-    };
-    if without(&wanted, &[DIMENSIONS]) != without(v3, &[DIMENSIONS]) {
-        return Some("the attributes");
-    }
-    match (v2, v3) {
-        (NodeMetadata::Group(_), NodeMetadata::Group(_)) => None,
-        (NodeMetadata::Array(old), NodeMetadata::Array(new)) => {
-            let checks = [
-                (old.shape() == new.shape(), "the shape"),
-                (old.chunk_shape() == new.chunk_shape(), "the chunk shape"),
-                (old.data_type() == new.data_type(), "the data type"),
-                (old.fill() == new.fill(), "the fill value"),
-                (old.codecs() == new.codecs(), "the codecs"),
-                (old.key_encoding() == new.key_encoding(), "the keys of chunks"),
-            ];
-            checks.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
-        }
-        _ => Some("one is a group, the other an array"),
-    }
-}
-
-/// Whether version 2 attributes that a killed removal has left are those of the node.
-pub(super) fn are_those_of(zattrs: &[u8], node: &NodeMetadata) -> bool {
-    const GROUP: &[u8] = br#"{"zarr_format": 2}"#;
-    let parsed = GroupMetadata::parse_v2(GROUP, Some(zattrs), None);
-    // What xarray keeps elsewhere in version 3.
-    let moved = [DIMENSIONS, FILL_VALUE];
-    parsed
-        .is_ok_and(|parsed| without(&NodeMetadata::Group(parsed), &moved) == without(node, &moved))
-}
-
-/// The attributes of a node without some of them.
-fn without(node: &NodeMetadata, names: &[&str]) -> Map<String, Value> {
-    let mut attributes = node.attributes().clone();
-    names.iter().for_each(|name| drop(attributes.shift_remove(*name)));
-    attributes
-}
-
-/// A version 2 document at a location, as stored.
-pub(super) fn stored(location: &Location, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    Ok(location.store.get(&location.key(name)?)?.map(|bytes| bytes.to_vec()))
 }

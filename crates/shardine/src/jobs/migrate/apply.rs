@@ -5,7 +5,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, Store
 
 use super::old::OldDocuments;
 use super::plan::{Action, Plan, PlannedNode};
-use super::{MigrateError, MigrateSummary, Migrated};
+use super::{MigrateError, MigrateSummary, Migrated, MigratedChange};
 use crate::engine::tuning::{self, REMOTE_WRITES, WRITE_BATCH};
 use crate::jobs::frame::switch::{DocumentChange, Switch, Switched};
 use crate::jobs::frame::{JobContext, JobProgress};
@@ -125,15 +125,15 @@ impl Apply<'_> {
             }
             for node in batch {
                 self.summary.written += 1;
-                self.told(&node.location.key(DOCUMENT)?, false);
+                self.told(&node.location.key(DOCUMENT)?, MigratedChange::Written);
             }
             self.tell_progress();
         }
         Ok(())
     }
 
-    fn told(&mut self, key: &Key, removed: bool) {
-        (self.report)(&Migrated { object: key.as_str().to_owned(), removed });
+    fn told(&mut self, key: &Key, change: MigratedChange) {
+        (self.report)(&Migrated { object: key.as_str().to_owned(), change });
     }
 
     fn replaced(&self) -> impl Iterator<Item = &PlannedNode> {
@@ -146,7 +146,7 @@ impl Apply<'_> {
             self.replaced().map(|node| node.location.key(DOCUMENT)).collect();
         for key in keys? {
             self.summary.replaced += 1;
-            self.told(&key, false);
+            self.told(&key, MigratedChange::Replaced);
         }
         self.tell_progress();
         Ok(())
@@ -201,7 +201,7 @@ impl Apply<'_> {
     fn remove_of(&mut self, old: &OldDocuments<'_>, nodes: &[usize]) -> Result<(), Error> {
         for key in old.remove(nodes)? {
             self.summary.removed += 1;
-            self.told(&key, true);
+            self.told(&key, MigratedChange::Removed);
         }
         self.summary.visited += nodes.len() as u64;
         self.tell_progress();

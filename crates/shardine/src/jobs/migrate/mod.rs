@@ -13,7 +13,7 @@ use shardine_store::{FolderLock, StoreError};
 
 use apply::Apply;
 pub use error::{MigrateError, RefusedNode};
-pub use options::{MigrateOptions, MigrateSummary, Migrated};
+pub use options::{MigrateOptions, MigrateSummary, Migrated, MigratedChange};
 use plan::{Action, Plan};
 
 use super::frame::marker::remove_leftovers;

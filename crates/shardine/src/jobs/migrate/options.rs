@@ -57,8 +57,20 @@ impl MigrateOptions {
 pub struct Migrated {
     /// Its key.
     pub object: String,
-    /// Whether it was removed; otherwise it was written or replaced.
-    pub removed: bool,
+    /// What became of it.
+    pub change: MigratedChange,
+}
+
+/// What became of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MigratedChange {
+    /// It was written where there was none.
+    Written,
+    /// It took the place of another one.
+    Replaced,
+    /// It was removed.
+    Removed,
 }
 
 /// The result of a migration.

@@ -9,7 +9,7 @@
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
-//! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
+//! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
 //! | [`abort_unfinished_uploads`] | for a program that is about to exit: leaves no parts of uploads behind |
@@ -74,7 +74,9 @@ pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use import::{ImportError, ImportOptions, ImportReport, import};
 pub use losses::LOSS_RECORD;
-pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
+pub use migrate::{
+    MigrateError, MigrateOptions, MigrateSummary, Migrated, MigratedChange, RefusedNode, migrate,
+};
 pub use rebuild::{PartOutcome, RebuildJob, RebuildPlan, RebuildTask, TaskReport, recover};
 pub use repack::{
     REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,

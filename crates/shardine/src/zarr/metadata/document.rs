@@ -215,6 +215,19 @@ impl Document {
         self.kept = kept;
     }
 
+    /// Replaces the attributes by others, some of which were moved into the attribute `into`.
+    /// Numbers in them are kept there as well.
+    pub(super) fn move_attributes(&mut self, attributes: Map<String, Value>, into: &str) {
+        let moved = |number: &KeptNumber| {
+            let rest = number.pointer.strip_prefix("/attributes/")?;
+            let pointer = format!("/attributes/{}/{rest}", escaped(into));
+            Some(KeptNumber { pointer, text: number.text.clone() })
+        };
+        let moved: Vec<KeptNumber> = self.kept.iter().filter_map(moved).collect();
+        self.kept.extend(moved);
+        self.set("attributes", Some(Value::Object(attributes)));
+    }
+
     /// The value where `number` was read, unless it has been changed.
     fn find(&self, number: &KeptNumber) -> Option<&Value> {
         let (member, rest) = number.pointer.strip_prefix('/').and_then(|pointer| {

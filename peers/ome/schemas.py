@@ -46,7 +46,7 @@ def _names(version: str, attributes: Any, strict: bool) -> list[str]:
     """The schemas that apply to the attributes of a group."""
     ome = attributes if version == "0.4" else attributes.get("ome")
     keys = ome if isinstance(ome, dict) else {}
-    names = [name for key, name in OBJECTS.items() if key in keys]
+    names = [name for key, name in OBJECTS.items() if key in keys and name in _schemas(version)[0]]
     if not names:
         return [] if version == "0.4" or "labels" in keys else ["ome_zarr"]
     return [f"strict_{name}" if strict and name in HAVE_STRICT else name for name in names]

@@ -3,7 +3,8 @@
     python peers/ome_suites.py --shardine PATH --manifest peers/ome-suites/Cargo.toml
     python peers/ome_suites.py --shardine PATH --from CLONE_OF_NGFF_SPEC
 
-The documents are those of the test suites of the specification, and our own (peers/ome/own*.py). Each is
+The documents are those of the test suites of the specification, our own (peers/ome/own*.py), and some drawn
+at random, of which some are in order by construction and the schemas of the specification refuse the rest. Each is
 shown as it would lie in a hierarchy and as bare attributes. See peers/README.md.
 """
 
@@ -22,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from ome import own, schemas, suites  # noqa: E402
+from ome import drawn_documents, own, schemas, suites  # noqa: E402
 from ome.exceptions import EXCEPTIONS, Exception_  # noqa: E402
 from ome.program import ProgramError, Report, Shardine  # noqa: E402
 from ome.suites import Case  # noqa: E402
@@ -167,6 +168,7 @@ def main() -> int:
     parser.add_argument("--shardine", required=True, help="the shardine binary")
     parser.add_argument("--manifest", type=Path, help="the manifest that depends on the suites")
     parser.add_argument("--from", dest="clone", type=Path, help="a clone of ome/ngff-spec")
+    parser.add_argument("--drawn", type=int, default=150, help="documents to draw, of each sort")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))
     arguments = parser.parse_args()
     shardine = Shardine(arguments.shardine)
@@ -176,6 +178,7 @@ def main() -> int:
         folder = Path(scratch)
         judge = Judge(shardine, folder)
         judge_all(judge, (case for _, case in own.cases()), results, arguments.jobs)
+        judge_all(judge, drawn_documents.cases(arguments.drawn), results, arguments.jobs)
         if arguments.manifest:
             judge_all(judge, suites.from_crate(arguments.manifest), results, arguments.jobs)
         if arguments.clone:

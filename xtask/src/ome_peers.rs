@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::shell::{Attempt, Cmd, Failure, Result, root};
+use crate::shell::{Attempt, Cmd, Failure, Result, parallelism, root};
 use crate::{differential, usage, value, venv};
 
 /// The package whose dependency carries the suites of the specification.
@@ -20,7 +20,17 @@ pub fn suites() -> Result {
     judge_documents(None)
 }
 
-/// The same with the suites of a clone of the specification's repository.
+/// Hierarchies that other implementations write and judge; always the same.
+pub fn hierarchies() -> Result {
+    Cmd::new(venv::ensure_ome()?)
+        .arg("peers/ome_check.py")
+        .arg("--shardine")
+        .arg(differential::cli()?)
+        .args(["--jobs", &parallelism().to_string()])
+        .run()
+}
+
+/// The same documents and the suites of a clone of the specification's repository.
 pub fn main(args: &[String]) -> Result {
     let mut from: Option<String> = None;
     let mut rest = args.iter();

@@ -166,6 +166,13 @@ const STEPS: &[Step] = &[
         run: ome_peers::suites,
     },
     Step {
+        name: "ome-peers",
+        about: "OME-Zarr of other implementations is sound, and they accept what becomes of it",
+        seconds: 120,
+        installed: true,
+        run: ome_peers::hierarchies,
+    },
+    Step {
         name: "torture",
         about: "killed and racing writers leave every shard old or new",
         seconds: 60,

@@ -8,6 +8,7 @@ use crate::jobs::{
     RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
+use crate::ome::OmeError;
 use crate::plan::ArrayLayoutError;
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
@@ -198,6 +199,14 @@ pub enum Error {
         /// Which array.
         at: String,
     },
+    /// OME-Zarr metadata cannot be understood, or not be written in a version.
+    #[error("the OME-Zarr metadata of {at}: {source}")]
+    Ome {
+        /// The group.
+        at: String,
+        /// What is wrong with it.
+        source: Box<OmeError>,
+    },
     /// The header of a webknossos-wrap data set contradicts the format.
     #[error("\"{object}\": {source}")]
     WkwHeader {
@@ -387,6 +396,9 @@ impl Error {
                 "read it with a library that supports it; `shardine info {at}` shows what can be \
                  read of it"
             )),
+            Self::Ome { .. } => Some(
+                "run `shardine verify --metadata-only` on it, which names all its faults".into(),
+            ),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"

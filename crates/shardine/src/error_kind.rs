@@ -59,6 +59,7 @@ impl Error {
             | Self::Layout { .. }
             | Self::Info { .. }
             | Self::Sharding { .. }
+            | Self::Ome { .. }
             | Self::WkwHeader { .. }
             | Self::WkwProperties { .. }
             | Self::LostChunks { .. } => ErrorKind::Damaged,

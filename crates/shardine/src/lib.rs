@@ -137,6 +137,7 @@ pub mod files;
 mod format;
 pub mod jobs;
 mod location;
+pub mod ome;
 mod owner;
 pub mod plan;
 pub mod precomputed;

@@ -52,8 +52,17 @@ pub trait DataSet: Any + Debug + Send + Sync {
     /// folder, for the levels of a volume nothing.
     fn parts(&self) -> Result<Vec<SetPart>, Error>;
 
+    /// The names of its levels, the finest first; none if it has no levels. An OME-Zarr image has
+    /// levels, and is a group: other things may be beside them.
+    fn levels(&self) -> Result<Vec<String>, Error> {
+        match self.kind() {
+            SetKind::Levels => Ok(self.parts()?.into_iter().map(|part| part.name).collect()),
+            SetKind::Array | SetKind::Group | SetKind::KeyValues => Ok(Vec::new()),
+        }
+    }
+
     /// A new handle to its array, or to one of its levels; 0 is the finest. [`Error::NoLevel`] if
-    /// there is no such level, [`Error::NotAnArray`] if it is a group.
+    /// there is no such level, [`Error::NotAnArray`] if it is a group without levels.
     fn array(&self, level: usize) -> Result<Array, Error> {
         let at = || self.location().to_string();
         match self.kind() {

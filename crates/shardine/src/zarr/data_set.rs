@@ -122,6 +122,27 @@ impl DataSet for Group {
         documents(Group::location(self), self.zarr_format(), false)
     }
 
+    fn levels(&self) -> Result<Vec<String>, Error> {
+        let metadata = self.ome()?;
+        let image = metadata.as_ref().and_then(|metadata| metadata.image());
+        Ok(image
+            .map(|image| image.levels.iter().map(|level| level.path.clone()).collect())
+            .unwrap_or_default())
+    }
+
+    /// A level of an OME-Zarr image. One read; three for version 2.
+    fn array(&self, level: usize) -> Result<Array, Error> {
+        let levels = self.levels()?;
+        let at = || Group::location(self).to_string();
+        if levels.is_empty() {
+            return Err(Error::NotAnArray { at: at() });
+        }
+        match levels.get(level) {
+            Some(path) => Ok(self.level(path)?.into_array()),
+            None => Err(Error::NoLevel { at: at(), level, levels: levels.len() }),
+        }
+    }
+
     fn parts(&self) -> Result<Vec<SetPart>, Error> {
         let part = |Child { name, node, listed }: Child| {
             let content = node.map(|node| match node {

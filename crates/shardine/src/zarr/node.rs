@@ -7,9 +7,11 @@ use super::ArrayNode;
 use super::consolidated::{StaleCopy, renew_consolidated_above};
 use super::metadata::{
     ArrayMetadata, ConsolidatedEntry, GroupMetadata, MetadataError, NodeMetadata, ZarrFormat,
+    check_node_name,
 };
 use crate::anchor::Anchor;
 use crate::engine::{in_order, tuning};
+use crate::ome::{OmeError, OmeMetadata};
 use crate::{Engine, Error, Location};
 
 /// The name of the document that makes a node.
@@ -232,6 +234,26 @@ impl Group {
     /// Where it is.
     pub fn location(&self) -> &Location {
         &self.location
+    }
+
+    /// Its OME-Zarr metadata; `None` if it has none. Reads nothing.
+    pub fn ome(&self) -> Result<Option<OmeMetadata>, Error> {
+        OmeMetadata::read(self.metadata.attributes()).map_err(|source| Error::Ome {
+            at: self.location.to_string(),
+            source: Box::new(source),
+        })
+    }
+
+    /// Opens the array of a level, by its path below the group.
+    pub(crate) fn level(&self, path: &str) -> Result<ArrayNode, Error> {
+        if path.split('/').try_for_each(check_node_name).is_err() {
+            let reason = format!("no node can have the path \"{}\"", path.escape_debug());
+            return Err(Error::Ome {
+                at: self.location.to_string(),
+                source: Box::new(OmeError::member("datasets", reason)),
+            });
+        }
+        ArrayNode::open(&self.engine, &self.location.join(path)?)
     }
 
     /// The nodes directly below, by name. One listing, and one read for each folder, some in

@@ -32,7 +32,7 @@ pub use data_type::{
     DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize, FillValue,
     InvalidElement, Kind, SwapUnit,
 };
-pub use downsample::{Downsample, DownsampleError, Method};
+pub use downsample::{Downsample, DownsampleError, DownsampleMethod};
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};
 pub use extension::{Extension, shown};

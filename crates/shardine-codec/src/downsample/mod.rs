@@ -1,13 +1,13 @@
 //! Reduces boxes of elements to one element each, as the levels of a pyramid need it.
 //!
 //! A box is what a factor per axis spans: 2 x 2 x 2 elements, say. At the end of an array a box may
-//! be cut off; then only the elements that exist count. What each [`Method`] means is defined to the
+//! be cut off; then only the elements that exist count. What each [`DownsampleMethod`] means is defined to the
 //! last bit, so that two programs that build a pyramid agree: integers are summed exactly and
 //! rounded once, to the nearest, halves to even; floating-point numbers are summed in C order in
 //! their own type (16-bit ones in `float32`) and divided once.
 //!
-//! A NaN in a box makes a [`Method::Mean`] NaN. [`Method::Min`] and [`Method::Max`] ignore NaNs
-//! unless there is nothing else. For [`Method::Mode`] and [`Method::Median`] a NaN is a value like
+//! A NaN in a box makes a [`DownsampleMethod::Mean`] NaN. [`DownsampleMethod::Min`] and [`DownsampleMethod::Max`] ignore NaNs
+//! unless there is nothing else. For [`DownsampleMethod::Mode`] and [`DownsampleMethod::Median`] a NaN is a value like
 //! any other, larger than all numbers, and all NaNs are the same; so are the two zeros.
 
 mod extremes;
@@ -32,7 +32,7 @@ use sample::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Method {
+pub enum DownsampleMethod {
     /// The mean; of integers, rounded to the nearest, halves to even. `bool` counts as 0 and 1.
     Mean,
     /// The most frequent value; of several, the smallest. For labels.
@@ -47,7 +47,7 @@ pub enum Method {
     Min,
 }
 
-impl Method {
+impl DownsampleMethod {
     /// All methods.
     pub const ALL: [Self; 6] =
         [Self::Mean, Self::Mode, Self::Median, Self::Stride, Self::Max, Self::Min];
@@ -65,13 +65,13 @@ impl Method {
     }
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for DownsampleMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Method {
+impl FromStr for DownsampleMethod {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -90,7 +90,7 @@ pub enum DownsampleError {
     #[error("elements of type {data_type} have no {method}")]
     Type {
         /// The method.
-        method: Method,
+        method: DownsampleMethod,
         /// The name of the type.
         data_type: String,
     },
@@ -166,7 +166,7 @@ impl Downsample {
     /// For elements of this type, with a factor for each axis.
     pub fn new(
         data_type: &DataType,
-        method: Method,
+        method: DownsampleMethod,
         factors: &[u64],
     ) -> Result<Self, DownsampleError> {
         let count = factors.iter().try_fold(1u64, |n, &f| n.checked_mul(f));
@@ -176,7 +176,7 @@ impl Downsample {
         let refuse = || DownsampleError::Type { method, data_type: data_type.name().to_owned() };
         let ElementSize::Fixed(element) = data_type.size() else { return Err(refuse()) };
         let reduce = match method {
-            Method::Stride => stride::of_size(element),
+            DownsampleMethod::Stride => stride::of_size(element),
             _ => by_type(data_type, method, count).ok_or_else(refuse)?,
         };
         // Each is at most the product.
@@ -328,31 +328,31 @@ impl OuterBoxes {
 }
 
 /// The kernel for a type with an order and a sum; `None` for others. `count` elements become one.
-fn by_type(data_type: &DataType, method: Method, count: u64) -> Option<Reduce> {
+fn by_type(data_type: &DataType, method: DownsampleMethod, count: u64) -> Option<Reduce> {
     // So many 16-bit numbers fit a sum of 32 bits.
     let few = count <= 1 << 16;
     macro_rules! integer {
         ($type:ty, $narrow:ty, $wide:ty) => {
             match method {
-                Method::Mean if few => mean::integers::<$type, $narrow>,
-                Method::Mean => mean::integers::<$type, $wide>,
-                Method::Mode => order::mode::<$type>,
-                Method::Median => order::median::<$type>,
-                Method::Max => extremes::max::<$type>,
-                Method::Min => extremes::min::<$type>,
-                Method::Stride => return None,
+                DownsampleMethod::Mean if few => mean::integers::<$type, $narrow>,
+                DownsampleMethod::Mean => mean::integers::<$type, $wide>,
+                DownsampleMethod::Mode => order::mode::<$type>,
+                DownsampleMethod::Median => order::median::<$type>,
+                DownsampleMethod::Max => extremes::max::<$type>,
+                DownsampleMethod::Min => extremes::min::<$type>,
+                DownsampleMethod::Stride => return None,
             }
         };
     }
     macro_rules! float {
         ($type:ty) => {
             match method {
-                Method::Mean => mean::floats::<$type>,
-                Method::Mode => order::mode::<$type>,
-                Method::Median => order::median::<$type>,
-                Method::Max => extremes::max::<$type>,
-                Method::Min => extremes::min::<$type>,
-                Method::Stride => return None,
+                DownsampleMethod::Mean => mean::floats::<$type>,
+                DownsampleMethod::Mode => order::mode::<$type>,
+                DownsampleMethod::Median => order::median::<$type>,
+                DownsampleMethod::Max => extremes::max::<$type>,
+                DownsampleMethod::Min => extremes::min::<$type>,
+                DownsampleMethod::Stride => return None,
             }
         };
     }

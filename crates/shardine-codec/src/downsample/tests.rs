@@ -50,7 +50,7 @@ fn write(name: &str, value: Value) -> Vec<u8> {
 }
 
 /// What a box becomes, written down as the documentation says it.
-fn expected(name: &str, method: Method, values: &[Value]) -> Value {
+fn expected(name: &str, method: DownsampleMethod, values: &[Value]) -> Value {
     let floats = || {
         values.iter().map(|v| match v {
             Value::Float(v) => *v,
@@ -67,15 +67,15 @@ fn expected(name: &str, method: Method, values: &[Value]) -> Value {
         _ => panic!("mixed"),
     };
     match method {
-        Method::Stride => values[0],
-        Method::Mean if is_float && name == "float64" => {
+        DownsampleMethod::Stride => values[0],
+        DownsampleMethod::Mean if is_float && name == "float64" => {
             Value::Float(floats().fold(0.0, |a, b| a + b) / values.len() as f64)
         }
-        Method::Mean if is_float => {
+        DownsampleMethod::Mean if is_float => {
             let sum = floats().fold(0f32, |a, b| a + b as f32);
             Value::Float(f64::from(sum / values.len() as f32))
         }
-        Method::Mean => {
+        DownsampleMethod::Mean => {
             let sum: i128 = values.iter().map(|v| if let Value::Int(v) = v { *v } else { 0 }).sum();
             let n = values.len() as i128;
             let below = sum.div_euclid(n);
@@ -83,12 +83,12 @@ fn expected(name: &str, method: Method, values: &[Value]) -> Value {
             let up = twice > n || twice == n && below.rem_euclid(2) == 1;
             Value::Int(below + i128::from(up))
         }
-        Method::Median => {
+        DownsampleMethod::Median => {
             let mut sorted = values.to_vec();
             sorted.sort_by(order);
             sorted[(sorted.len() - 1) / 2]
         }
-        Method::Mode => {
+        DownsampleMethod::Mode => {
             let mut sorted = values.to_vec();
             sorted.sort_by(order);
             let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
@@ -99,14 +99,14 @@ fn expected(name: &str, method: Method, values: &[Value]) -> Value {
             let most = *counts.values().max().unwrap();
             sorted[*counts.iter().find(|(_, n)| **n == most).unwrap().0]
         }
-        Method::Max | Method::Min => {
+        DownsampleMethod::Max | DownsampleMethod::Min => {
             let numbers: Vec<Value> = values
                 .iter()
                 .copied()
                 .filter(|v| !matches!(v, Value::Float(v) if v.is_nan()))
                 .collect();
             let found = match method {
-                Method::Max => numbers.iter().copied().max_by(order),
+                DownsampleMethod::Max => numbers.iter().copied().max_by(order),
                 _ => numbers.iter().copied().min_by(order),
             };
             found.unwrap_or(Value::Float(f64::NAN))
@@ -138,7 +138,7 @@ fn offset(at: &[usize], shape: &[usize]) -> usize {
 }
 
 /// Reduces a block in the middle of a larger target, and compares each element and all around it.
-fn check(name: &str, method: Method, shape: &[usize], factors: &[u64], elements: &[u8]) {
+fn check(name: &str, method: DownsampleMethod, shape: &[usize], factors: &[u64], elements: &[u8]) {
     let data_type = DataType::parse_name(name).unwrap();
     let size = size(name);
     let kernel = Downsample::new(&data_type, method, factors).unwrap();
@@ -211,15 +211,15 @@ fn elements(name: &'static str, count: usize) -> impl Strategy<Value = Vec<u8>> 
     prop::collection::vec(element, count).prop_map(|elements| elements.concat())
 }
 
-fn cases() -> impl Strategy<Value = (&'static str, Method, Vec<usize>, Vec<u64>, Vec<u8>)> {
+fn cases() -> impl Strategy<Value = (&'static str, DownsampleMethod, Vec<usize>, Vec<u64>, Vec<u8>)>
+{
     let axes = prop::collection::vec((1usize..8, 1u64..5), 1..5);
-    (prop::sample::select(&TYPES[..]), prop::sample::select(&Method::ALL[..]), axes).prop_flat_map(
-        |(name, method, axes)| {
+    (prop::sample::select(&TYPES[..]), prop::sample::select(&DownsampleMethod::ALL[..]), axes)
+        .prop_flat_map(|(name, method, axes)| {
             let (shape, factors): (Vec<usize>, Vec<u64>) = axes.into_iter().unzip();
             elements(name, shape.iter().product())
                 .prop_map(move |elements| (name, method, shape.clone(), factors.clone(), elements))
-        },
-    )
+        })
 }
 
 proptest! {
@@ -236,7 +236,7 @@ proptest! {
 #[test]
 fn every_type_and_method_works_on_long_rows_and_usual_boxes() {
     for name in TYPES {
-        for method in Method::ALL {
+        for method in DownsampleMethod::ALL {
             for (shape, factors) in [
                 (&[70][..], &[2][..]),
                 (&[6, 67], &[2, 2]),
@@ -268,7 +268,7 @@ fn every_type_and_method_works_on_long_rows_and_usual_boxes() {
 #[test]
 fn sums_of_many_of_the_largest_values_do_not_overflow() {
     let data_type = DataType::parse_name("uint16").unwrap();
-    let kernel = Downsample::new(&data_type, Method::Mean, &[400, 400]).unwrap();
+    let kernel = Downsample::new(&data_type, DownsampleMethod::Mean, &[400, 400]).unwrap();
     let mut out = [0; 2];
     let to = Placement::contiguous(&[1, 1], 2).unwrap();
     kernel.run(&mut Context::new(), &[400, 400], &[0xFF; 320_000], &mut out, &to).unwrap();
@@ -279,13 +279,19 @@ fn sums_of_many_of_the_largest_values_do_not_overflow() {
 fn what_has_no_mean_is_refused_but_can_be_thinned_out() {
     for name in ["complex64", "r24", "float8_e4m3", "numpy.datetime64[s]"] {
         let data_type = DataType::parse_name(name).unwrap();
-        for method in [Method::Mean, Method::Mode, Method::Median, Method::Max, Method::Min] {
+        for method in [
+            DownsampleMethod::Mean,
+            DownsampleMethod::Mode,
+            DownsampleMethod::Median,
+            DownsampleMethod::Max,
+            DownsampleMethod::Min,
+        ] {
             assert!(matches!(
                 Downsample::new(&data_type, method, &[2]),
                 Err(DownsampleError::Type { .. })
             ));
         }
-        let kernel = Downsample::new(&data_type, Method::Stride, &[2, 1]).unwrap();
+        let kernel = Downsample::new(&data_type, DownsampleMethod::Stride, &[2, 1]).unwrap();
         let ElementSize::Fixed(size) = data_type.size() else { panic!("{name}") };
         let elements: Vec<u8> = (0..15 * size as u8).collect();
         let mut out = vec![0; 9 * size];
@@ -295,7 +301,7 @@ fn what_has_no_mean_is_refused_but_can_be_thinned_out() {
         assert_eq!(out, [row(0), row(2), row(4)].concat(), "{name}");
     }
     let text = DataType::parse_name("string").unwrap();
-    assert!(Downsample::new(&text, Method::Stride, &[2]).is_err());
+    assert!(Downsample::new(&text, DownsampleMethod::Stride, &[2]).is_err());
 }
 
 #[test]
@@ -303,11 +309,11 @@ fn factors_and_places_that_make_no_sense_are_refused() {
     let data_type = DataType::parse_name("uint8").unwrap();
     for factors in [&[0][..], &[2, 0], &[1 << 12, 1 << 13], &[u64::MAX, 2]] {
         assert!(matches!(
-            Downsample::new(&data_type, Method::Mean, factors),
+            Downsample::new(&data_type, DownsampleMethod::Mean, factors),
             Err(DownsampleError::Factors { .. })
         ));
     }
-    let kernel = Downsample::new(&data_type, Method::Mean, &[2, 2]).unwrap();
+    let kernel = Downsample::new(&data_type, DownsampleMethod::Mean, &[2, 2]).unwrap();
     let mut context = Context::new();
     let mut run = |shape: &[usize], len: usize, strides: &[usize]| {
         let to = Placement { start: 0, strides: strides.iter().copied().collect() };
@@ -323,9 +329,9 @@ fn factors_and_places_that_make_no_sense_are_refused() {
 
 #[test]
 fn methods_have_names() {
-    for method in Method::ALL {
+    for method in DownsampleMethod::ALL {
         assert_eq!(method.to_string().parse(), Ok(method));
         assert_eq!(serde_json::to_value(method).unwrap(), method.name());
     }
-    assert!("average".parse::<Method>().is_err());
+    assert!("average".parse::<DownsampleMethod>().is_err());
 }

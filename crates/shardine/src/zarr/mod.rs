@@ -40,6 +40,7 @@ pub use create::CreateOptions;
 pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use metadata::ZarrFormat;
+pub(crate) use node::array_document;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{

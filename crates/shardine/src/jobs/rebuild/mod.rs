@@ -28,6 +28,7 @@ pub(super) use in_place::{
     InPlaceOptions, Prepared, Replaced, Replacement, Settled, prepare, recover_missing, replace,
     settle,
 };
+pub(super) use objects::is_plain;
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{has_same_bytes, moves, relates};

@@ -37,6 +37,7 @@ pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
 pub use disk::{DiskLook, DiskObserver, DiskStep, Verdict};
 pub use listing::{FolderId, Survey};
 pub use modes::Modes;
+pub use stamp::ObjectTimes;
 pub use temporary::is_own_file;
 pub use tree::{FolderLock, FolderPart, FolderState, JobLock};
 

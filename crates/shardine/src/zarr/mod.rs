@@ -42,6 +42,7 @@ pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
 pub use image_level::ImageLevel;
 pub use metadata::ZarrFormat;
+pub(crate) use node::array_document;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{

@@ -30,6 +30,7 @@ pub(super) use in_place::{
     settle,
 };
 pub(super) use node_keys::NodeKeys;
+pub(super) use objects::is_plain;
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
 pub(super) use relation::{codecs_along, has_same_bytes, moves, relates};

@@ -175,7 +175,7 @@ pub(in crate::jobs) fn make(
     let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
     // Only what was begun can be finished.
     let part = if options.stage == Stage::Finish { Some(Part::Finish) } else { options.part };
-    let how = Beginning { overwrite, take_over: options.take_over, part };
+    let how = Beginning { overwrite, take_over: options.take_over, part, within: false };
     let start = marker.begin(Some(source), target, how)?;
     if start == Start::Exists {
         return match is_complete(target, &plan)? {

@@ -14,7 +14,7 @@ use crate::cli::Machine;
 use crate::dataset::{Level, no_array};
 use crate::failure::Failure;
 use crate::tree::{Seen, Tree};
-use crate::{data_set, info, units, volume};
+use crate::{info, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +63,7 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     let of_level = of_array || args.level.given().is_some();
     let tree = match set.kind() {
         SetKind::KeyValues => return Err(no_array(&*set, &location)),
-        SetKind::Group if of_level && !set.levels()?.is_empty() => false,
+        SetKind::Group if of_level && (!of_array || !set.levels()?.is_empty()) => false,
         SetKind::Group if of_array => {
             return Err(Failure::new(format!("{} is a group; only arrays have chunks", args.url))
                 .hint(format!("run `shardine ls {}` to list its arrays", args.url)));
@@ -78,10 +78,7 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
         writeln!(out, "{:#}", shown.describe(&*set, &mut seen)?)?;
         seen.note();
     } else if tree {
-        if args.recursive {
-            writeln!(out, "{}  {}", args.url, data_set::set_words(&*set))?;
-        }
-        let seen = shown.write(&mut out, &*set)?;
+        let seen = shown.write(&mut out, &args.url, &*set)?;
         out.flush()?;
         seen.note();
     } else {

@@ -63,26 +63,34 @@ struct Row {
 }
 
 impl Tree {
-    /// Prints what is below a data set.
-    pub fn write(self, out: &mut dyn Write, set: &dyn DataSet) -> Result<Seen, Failure> {
-        let mut seen = Seen { empty: true, ..Seen::default() };
-        self.write_below(out, set, "", 0, &mut seen)?;
+    /// Prints what is below a data set, and with a recursive tree first the data set itself.
+    pub fn write(
+        self,
+        out: &mut dyn Write,
+        name: &str,
+        set: &dyn DataSet,
+    ) -> Result<Seen, Failure> {
+        // Before anything is printed: a store may be unable to list.
+        let rows = rows_of(set)?;
+        let mut seen = Seen { empty: rows.is_empty(), ..Seen::default() };
+        seen.unlisted = rows.iter().any(|row| !row.part.listed);
+        if self.recursive {
+            writeln!(out, "{name}  {}", data_set::set_words(set))?;
+        }
+        self.write_rows(out, &rows, "", 0, &mut seen)?;
         Ok(seen)
     }
 
-    fn write_below(
+    fn write_rows(
         self,
         out: &mut dyn Write,
-        set: &dyn DataSet,
+        rows: &[Row],
         indent: &str,
         depth: usize,
         seen: &mut Seen,
     ) -> Result<(), Failure> {
-        let rows = rows(set)?;
-        seen.empty &= rows.is_empty();
-        seen.unlisted |= depth == 0 && rows.iter().any(|row| !row.part.listed);
         let shortens = self.recursive && !self.all;
-        let runs = if shortens { runs(&rows) } else { rows.iter().map(|row| (row, 1)).collect() };
+        let runs = if shortens { runs(rows) } else { rows.iter().map(|row| (row, 1)).collect() };
         let most = if shortens { BREADTH } else { usize::MAX };
         let left = runs.len().saturating_sub(most);
         let shown = &runs[..runs.len() - left];
@@ -95,7 +103,7 @@ impl Tree {
                 (self.recursive && depth < MAX_DEPTH, &row.part.content)
             {
                 let indent = format!("{indent}{}", if last { "    " } else { "│   " });
-                self.write_below(out, &**set, &indent, depth + 1, seen)?;
+                self.write_rows(out, &rows_of(&**set)?, &indent, depth + 1, seen)?;
             }
             if *count > 1 {
                 let names = [at + 1, at + count - 1].map(|i| rows[i].part.name.as_str());
@@ -138,7 +146,7 @@ impl Tree {
         seen: &mut Seen,
     ) -> Result<Value, Failure> {
         let mut nodes = Vec::new();
-        for row in rows(set)? {
+        for row in rows_of(set)? {
             seen.unlisted |= depth == 0 && !row.part.listed;
             let mut members = data_set::describe_part(&row.part, path);
             if let (true, Ok(PartContent::Set(set))) =
@@ -155,7 +163,7 @@ impl Tree {
 }
 
 /// The parts of a data set in the order of its metadata, or of their names, numbers by their value.
-fn rows(set: &dyn DataSet) -> Result<Vec<Row>, Failure> {
+fn rows_of(set: &dyn DataSet) -> Result<Vec<Row>, Failure> {
     let metadata = ome::metadata_of(set);
     let mut parts = set.parts()?;
     // The levels of a volume are in their order already.

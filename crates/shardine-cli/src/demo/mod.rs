@@ -26,7 +26,7 @@ use crate::failure::{Failure, quoted};
 use crate::info::Stored;
 use crate::ome::Look;
 use crate::tree::Tree;
-use crate::{data_set, units, write};
+use crate::{units, write};
 use data::{LABEL, LABELS, LEVELS, MARK, MARK_VALUE, SHAPE, fill_box, level_shape};
 use levels::Method;
 
@@ -244,8 +244,7 @@ impl Stage {
     fn list(&self, image: &dyn DataSet, name: &str) -> Result<(), Failure> {
         self.head("3. List what is inside: ls -r")?;
         let mut text = Vec::new();
-        writeln!(text, "{name}  {}", data_set::set_words(image))?;
-        Tree { recursive: true, all: false }.write(&mut text, image)?;
+        Tree { recursive: true, all: false }.write(&mut text, name, image)?;
         Ok(self.say_lines(&text)?)
     }
 

@@ -218,7 +218,9 @@ impl Planner<'_> {
         let named = array.dimension_names().unwrap_or_default().iter().map(Option::as_deref);
         if !named.eq(axes.iter().map(|name| Some(name.as_str()))) {
             plan.named += 1;
-            if let Err(error) = array.set_dimension_names(axes) {
+            if let Err(error) =
+                array.set_dimension_names(Some(axes.iter().cloned().map(Some).collect()))
+            {
                 let count = axes.len();
                 let reason = format!("its image has {count} axes, so its {error}");
                 self.refused.refuse(location, &reason);

@@ -323,14 +323,6 @@ impl ArrayMetadata {
     pub fn set_attributes(&mut self, attributes: Map<String, Value>) {
         self.document.set("attributes", Some(Value::Object(attributes)));
     }
-
-    /// Gives all dimensions names.
-    pub fn set_dimension_names(&mut self, names: &[String]) -> Result<(), MetadataError> {
-        let json = json!(names);
-        self.dimension_names = dimension_names(Some(&json), self.shape.len())?;
-        self.document.set("dimension_names", Some(json));
-        Ok(())
-    }
 }
 
 fn fill_error(reason: shardine_codec::DataTypeError) -> MetadataError {

@@ -5,7 +5,7 @@ use shardine_store::{Key, StoreError};
 use crate::files::FileError;
 use crate::jobs::{
     AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
-    RepackError,
+    PyramidError, RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::ome::OmeError;
@@ -346,6 +346,9 @@ pub enum Error {
     /// A hierarchy cannot be migrated.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
+    /// The levels of an image cannot be made.
+    #[error(transparent)]
+    Pyramid(#[from] PyramidError),
     /// The operation would change Zarr version 2 metadata, which is read-only.
     #[error("{at} has Zarr v2 metadata (\"{object}\"), which is never changed")]
     ZarrV2 {
@@ -450,6 +453,7 @@ impl Error {
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),
             Self::Migrate(error) => Some(error.hint()),
+            Self::Pyramid(error) => error.hint(),
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Append(error) => error.hint(),

@@ -172,8 +172,9 @@ pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize,
-    Elements, ElementsRef, FillValue, InvalidElement, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Distance, DownsampleError, DownsampleMethod, Element,
+    ElementDifferences, ElementSize, Elements, ElementsRef, FillValue, InvalidElement, Kind,
+    VariableElements,
 };
 pub use shardine_remote::StoreOptions;
 pub use source::{GeneratorSource, Source, SourceError};

@@ -101,6 +101,13 @@ impl Volume {
         let volume = Self::bind(engine, location, info);
         for (level, scale) in volume.info.scales().iter().enumerate() {
             volume.array(level)?;
+            // Each would overwrite the chunks of the other.
+            let is_same = |other: &Scale| other.key == scale.key;
+            if let Some(first) = volume.info.scales().iter().take(level).position(is_same) {
+                let reason = format!("is that of scales[{first}], whose chunks it would overwrite");
+                let source = InfoError { member: format!("scales[{level}].key"), reason };
+                return Err(Error::Info { object: location.key(INFO)?, source });
+            }
             if let ChunkEncoding::Jxl | ChunkEncoding::Compresso = scale.encoding {
                 let reason = format!("\"{}\" can be read, but not written", scale.encoding.name());
                 let source = InfoError { member: format!("scales[{level}].encoding"), reason };

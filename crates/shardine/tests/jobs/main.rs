@@ -11,6 +11,8 @@ mod copy_resume;
 mod copy_volume;
 mod copy_wkw;
 mod losses;
+mod migrate;
+mod migrate_kills;
 mod parts;
 mod repack;
 mod repack_renames;

@@ -12,6 +12,7 @@ mod copy_volume;
 mod copy_wkw;
 mod losses;
 mod parts;
+mod pyramid;
 mod repack;
 mod repack_renames;
 mod repack_volume;

@@ -154,7 +154,6 @@ fn of_pyramid(error: &PyramidError) -> ErrorKind {
 fn of_compare(error: &CompareError) -> ErrorKind {
     match error {
         CompareError::Nothing { .. } => ErrorKind::NotFound,
-        CompareError::Levels { .. } => ErrorKind::Damaged,
         CompareError::LeftOut { .. }
         | CompareError::KeyValues { .. }
         | CompareError::Unlisted { .. }

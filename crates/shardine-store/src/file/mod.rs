@@ -13,6 +13,7 @@ mod modes;
 mod object;
 mod publish;
 mod recover;
+mod redirect;
 mod stamp;
 mod temporary;
 mod tree;

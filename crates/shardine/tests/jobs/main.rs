@@ -14,6 +14,7 @@ mod losses;
 mod migrate;
 mod migrate_kills;
 mod parts;
+mod pyramid;
 mod repack;
 mod repack_renames;
 mod repack_volume;

@@ -105,6 +105,8 @@ def make_case(seed: int, index: int) -> Case:
     for level in range(dice.choice([1, 1, 1, 2, 3])):
         bits = name if kind == "bits" and level == 0 else dice.choice(BITS)
         scale = draw_scale(dice, level, encoding, str(bits), features)
+        if scale["key"] in [other["key"] for other in info["scales"]]:
+            scale["key"] = f"s{level}"  # two scales of one key overwrite each other
         info["scales"].append(scale)
         shape = (*scale["size"], channels)
         voxels.append(draw_voxels(dice, shape, data_type, smooth, scale))

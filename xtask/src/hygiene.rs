@@ -24,6 +24,8 @@ const MODULES: &[&str] = &[
     "anchor",
     "array",
     "files",
+    "ome",
+    "physical",
     "set",
     "format",
     "zarr",

@@ -13,6 +13,7 @@ mod docs;
 mod fuzz;
 mod hygiene;
 mod instructions;
+mod ome_peers;
 mod planted_damage;
 mod precomputed_peers;
 mod repack_peers;
@@ -44,6 +45,10 @@ cargo xtask <command>
 
   differential --precomputed [--cases N] [--seed S]
       The same with precomputed volumes, TensorStore and cloud-volume (240 cases).
+
+  ome-suites --from FOLDER
+      Judges OME-Zarr documents as the step of that name does, with the suites of a clone of the
+      repository ome/ngff-spec, which also has those of version 0.6.
 
   torture [--minutes N] [--seed S] [--mix]
       Kills writers at every step and at random times, lets others race for one shard,
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),
             "install" => test::install(),
+            "ome-suites" => ome_peers::main(rest),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");
                 Ok(())

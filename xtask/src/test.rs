@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
-    differential, docs, hygiene, planted_damage, precomputed_peers, repack_peers, servers, torture,
-    usage, value, venv, wkw_peers,
+    differential, docs, hygiene, ome_peers, planted_damage, precomputed_peers, repack_peers,
+    servers, torture, usage, value, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -159,6 +159,20 @@ const STEPS: &[Step] = &[
         run: wkw_peers::run,
     },
     Step {
+        name: "ome-suites",
+        about: "verify judges OME-Zarr documents as the specification's suites and schemas do",
+        seconds: 20,
+        installed: true,
+        run: ome_peers::suites,
+    },
+    Step {
+        name: "ome-peers",
+        about: "OME-Zarr of other implementations is sound, and they accept what becomes of it",
+        seconds: 120,
+        installed: true,
+        run: ome_peers::hierarchies,
+    },
+    Step {
         name: "torture",
         about: "killed and racing writers leave every shard old or new",
         seconds: 60,
@@ -297,6 +311,7 @@ pub fn install() -> Result {
     servers::ensure()?;
     venv::ensure()?;
     venv::ensure_precomputed()?;
+    ome_peers::ensure()?;
     repack_peers::ensure_zarrita()
 }
 

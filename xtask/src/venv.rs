@@ -26,6 +26,11 @@ pub fn ensure_precomputed() -> Result<PathBuf> {
     install(".venv-precomputed", "peers/precomputed/requirements.txt")
 }
 
+/// The same for the tests of OME-Zarr.
+pub fn ensure_ome() -> Result<PathBuf> {
+    install(".venv-ome", "peers/ome/requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

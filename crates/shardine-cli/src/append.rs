@@ -13,9 +13,10 @@ use shardine::{ArrayNode, Error, SetKind, SliceError, open_in};
 
 use crate::cli::Machine;
 use crate::consolidate;
-use crate::dataset::no_array;
+use crate::dataset::{Level, no_array};
 use crate::failure::{Failure, quoted};
 use crate::progress::Progress;
+use crate::stale::Stale;
 use crate::update::Update;
 use crate::write::describe;
 use crate::{said, units};
@@ -40,13 +41,16 @@ Only one append can run at a time: a second one is refused before it writes anyt
 files, a killed append never blocks the next one. On object stores, .shardine-append.json names the
 process that appends; if that process was killed on another machine, use --take-over.
 
+Of an OME-Zarr image one level grows, the finest by default. The levels below it keep their shape
+until `shardine pyramid URL --update` has run.
+
 docs/append.md explains which chunks, shards and strategy suit which stream.";
 
 /// Append planes to an array along an axis
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Append {
-    /// Path or URL of the array
+    /// Path or URL of the array, or of an OME-Zarr image
     url: String,
     /// File with the planes: .npy, otherwise raw bytes; - reads raw bytes from standard input
     file: PathBuf,
@@ -57,6 +61,8 @@ pub struct Append {
     /// shards]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     commit_every: Option<u64>,
+    #[command(flatten)]
+    level: Level,
     #[command(flatten)]
     update: Update,
     /// Convert numbers to the array's type. Fractions are truncated; a value that does not fit is
@@ -78,7 +84,15 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let (engine, location) = (machine.engine()?, machine.location(&args.url)?);
     let set = open_in(&engine, &location)?;
-    let Some(array) = set.downcast_ref::<ArrayNode>() else {
+    // The array of a level of an image: groups have no other levels.
+    let opened = match set.kind() {
+        SetKind::Group if matches!(set.format(), "zarr2" | "zarr3") => {
+            let level = args.level.of(&*set, &location, None)?;
+            Some(ArrayNode::open(&engine, level.location())?)
+        }
+        _ => None,
+    };
+    let Some(array) = opened.as_ref().or_else(|| set.downcast_ref::<ArrayNode>()) else {
         return Err(match (set.kind(), set.format()) {
             (SetKind::Levels, "precomputed") => {
                 Failure::new(format!("{location} is a precomputed volume, whose shape is fixed"))
@@ -89,6 +103,10 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
             _ => no_array(&*set, &location),
         });
     };
+    if opened.is_none() {
+        args.level.of(&*set, &location, None)?;
+    }
+    let location = array.location();
     let rank = array.shape().len();
     // Before waiting for a stream.
     if args.axis >= rank {
@@ -109,10 +127,11 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         AppendFrom::Stream { .. } => progress.context_of_stream(&engine),
         AppendFrom::File(_) => progress.context(&engine),
     };
-    let result = append(&context, from, &location, &args.options());
+    let result = append(&context, from, location, &args.options());
     progress.finish();
-    let done = result.map_err(|error| failure(error, &args.url))?;
+    let done = result.map_err(|error| failure(error, &args.url, opened.is_some()))?;
     consolidate::warn(done.array.stale_copies());
+    let stale = Stale::after(&*set, &done.array, args.level, &args.url);
     if args.json {
         let mut shape = done.array.shape().to_vec();
         let mut members = Map::new();
@@ -121,6 +140,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
         members.insert("shape".to_owned(), json!(shape));
         members.insert("appended_before".to_owned(), json!(done.planes_before));
         members.insert("dtype".to_owned(), done.array.data_type().to_json());
+        stale.describe(&mut members);
         members.extend(describe(&done.written, start.elapsed().as_secs_f64()));
         writeln!(io::stdout(), "{}", Value::Object(members))?;
         return Ok(());
@@ -136,6 +156,7 @@ pub fn run(args: &Append, machine: &Machine) -> Result<(), Failure> {
     let written = format!("{bytes} written in {}", units::duration(start.elapsed().as_secs_f64()));
     let url = &args.url;
     writeln!(said::words(), "appended {planes} to {url}{before}; it is now {shape}: {written}")?;
+    stale.note();
     Ok(())
 }
 
@@ -154,8 +175,13 @@ impl Append {
 }
 
 /// An error with the option that helps.
-fn failure(error: Error, url: &str) -> Failure {
+fn failure(error: Error, url: &str, is_image: bool) -> Failure {
     let hint = match &error {
+        // A level alone would have another version than its image.
+        Error::ZarrV2 { .. } if is_image => {
+            let url = quoted(url);
+            format!("run `shardine migrate {url}` to write version 3 metadata of the whole image")
+        }
         Error::AppendOwned { .. } => {
             "wait for it to finish; if its process was killed, use --take-over".to_owned()
         }

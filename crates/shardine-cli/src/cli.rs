@@ -93,7 +93,7 @@ impl Verb {
     /// where that says nothing new.
     pub fn interrupted_words(&self) -> Option<&'static str> {
         match self {
-            Self::Compact(_) | Self::Repair(_) | Self::Migrate(_) => Some(RESUME),
+            Self::Compact(_) | Self::Repair(_) => Some(RESUME),
             Self::Write(_) => Some("every object is either old or new; run the same command again"),
             Self::Verify(_) => Some("nothing was changed; run the same command again"),
             _ => None,

@@ -9,7 +9,7 @@ use shardine::{Array, DataSet, PartContent, SetKind, SetPart, codec_words};
 use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::info::{self, Stored, chunks_in, describe_stored, line, raw_bytes, type_line};
-use crate::units;
+use crate::{ome, units};
 
 /// Looks at the stored objects of an array, if requested.
 type Scan<'a> = &'a dyn Fn(&Array) -> Result<Option<Stored>, Failure>;
@@ -28,9 +28,17 @@ pub fn kind_word(kind: SetKind) -> &'static str {
 pub fn part_line(part: &SetPart) -> String {
     match &part.content {
         Ok(PartContent::Array(array)) => info::one_line(array),
-        Ok(PartContent::Set(set)) => kind_word(set.kind()).to_owned(),
+        Ok(PartContent::Set(set)) => set_words(&**set),
         Ok(_) => "values by key".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
+    }
+}
+
+/// A data set in a few words.
+pub fn set_words(set: &dyn DataSet) -> String {
+    match ome::metadata_of(set) {
+        Some(metadata) => ome::words(&metadata),
+        None => kind_word(set.kind()).to_owned(),
     }
 }
 
@@ -47,7 +55,12 @@ pub fn describe_part(part: &SetPart, above: &str) -> Map<String, Value> {
             members.insert("shard_shape".to_owned(), json!(array.shard_shape()));
             "array"
         }
-        Ok(PartContent::Set(set)) => kind_word(set.kind()),
+        Ok(PartContent::Set(set)) => {
+            if let Some(metadata) = ome::metadata_of(&**set) {
+                members.insert("ome".to_owned(), ome::describe_node(&metadata));
+            }
+            kind_word(set.kind())
+        }
         Ok(_) => "values",
         Err(error) => {
             members.insert("message".to_owned(), json!(error.to_string()));

@@ -9,8 +9,7 @@ use crate::failure::Failure;
 /// Which level of a data set with levels.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Level {
-    /// Use this level of a data set with levels, such as a precomputed volume; 0 is the finest
-    /// [default: 0]
+    /// Use this level of an OME-Zarr image or a precomputed volume; 0 is the finest [default: 0]
     #[arg(long, value_name = "N")]
     level: Option<usize>,
 }
@@ -44,10 +43,10 @@ impl Level {
             (Some(level), Some(volume)) => {
                 Ok(volume.clone().gzip_level(level).array(self.number())?)
             }
-            (Some(_), None) if set.kind() == SetKind::Array => Err(Failure::new(format!(
-                "{location} is a Zarr array, whose metadata sets the gzip level"
-            ))
-            .hint("omit --gzip-level")),
+            (Some(_), None) if matches!(set.format(), "zarr2" | "zarr3") => {
+                Err(Failure::new(format!("{location} is Zarr, whose metadata sets the gzip level"))
+                    .hint("omit --gzip-level"))
+            }
             (Some(_), None) => Ok(set.array(self.number())?),
         }
     }

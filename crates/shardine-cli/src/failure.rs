@@ -5,9 +5,10 @@ use std::io;
 use std::path::Path;
 
 use shardine::files::{FileError, TypeError};
-use shardine::jobs::{CopyError, ImportError, RepackError};
+use shardine::jobs::{ConvertError, CopyError, ImportError, RepackError};
 use shardine::plan::{ArrayLayoutError, LayoutPart};
 use shardine::store::StoreError;
+use shardine::zarr::metadata::MetadataError;
 use shardine::{DataType, DataTypeError};
 
 use crate::{no_data_set, units};
@@ -160,6 +161,7 @@ impl From<shardine::Error> for Failure {
             shardine::Error::Repack(error) => repack_hint(error),
             shardine::Error::File(error) => file_hint(error),
             shardine::Error::Import(error) => import_hint(error),
+            shardine::Error::Convert(error) => convert_hint(error),
             shardine::Error::ZarrV2 { at, .. } => Some(format!(
                 "run `shardine migrate {}` to write version 3 metadata; the chunks stay where they are",
                 quoted(at)
@@ -297,6 +299,26 @@ fn file_hint(error: &FileError) -> Option<String> {
         }
         _ => error.hint(),
     }
+}
+
+/// What to do about a refused conversion, where an option helps.
+fn convert_hint(error: &ConvertError) -> Option<String> {
+    let hint = match error {
+        ConvertError::ImageAxes { .. } => {
+            "name the axes of the source with --axes, such as --axes tczyx"
+        }
+        ConvertError::OtherVersion { .. } => {
+            "use --to ome-zarr --ome-version 0.4, which is Zarr version 2"
+        }
+        ConvertError::Metadata { source, .. } => match &**source {
+            MetadataError::NotInV2 { member, .. } if member.starts_with("codecs") => {
+                "use --codec to re-encode it, such as --codec zstd:3"
+            }
+            _ => return error.hint(),
+        },
+        _ => return error.hint(),
+    };
+    Some(hint.to_owned())
 }
 
 /// What to do about a refused conversion of a file, where an option helps.

@@ -19,9 +19,10 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
+use crate::ome::Look;
 use crate::progress::Progress;
 use crate::value_folders::Description;
-use crate::{data_set, opaque, units, volume};
+use crate::{data_set, ome, opaque, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,15 +30,18 @@ Examples:
   shardine info image.zarr --fast
   shardine info image.zarr --attributes
   shardine info image.zarr --json | jq .stored.ratio
+  shardine info ome.zarr --json | jq .ome.levels[0].scale
 
 Codecs are shown in the form that `shardine create --codec` takes. Only the metadata, the names and
 sizes of the stored objects, and the indexes of shards are read, no chunks. If an array uses an
 unknown codec or data type, everything else is shown, with what is unsupported.
 
+Of an OME-Zarr image, the axes, levels, channels and label images are shown, of a plate its wells.
+
 Folders of precomputed meshes, skeletons and annotations are described too, on their own and with
 the volume that refers to them.";
 
-/// Describe an array, group, volume or other data set
+/// Describe an array, group, image, plate, volume or other data set
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Info {
@@ -124,11 +128,19 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         ZarrNode::Array(array) => vec![array.zarr_format()],
         ZarrNode::Group(group) => vec![group.zarr_format()],
     });
+    let look = match node {
+        ZarrNode::Group(group) => Look::at(&engine, group, &|array| args.stored(array), args.json)?,
+        ZarrNode::Array(_) => Look::Plain,
+    };
     if args.json {
-        let mut description = match node {
-            ZarrNode::Array(array) => describe(array, args.stored(array)?.as_ref()),
-            ZarrNode::Group(group) => describe_group(group)?,
+        let mut description = match (node, &look) {
+            (ZarrNode::Array(array), _) => describe(array, args.stored(array)?.as_ref()),
+            (ZarrNode::Group(group), Look::Ome(info)) => info.describe(group),
+            (ZarrNode::Group(group), _) => describe_group(group, Some(&group.children()?)),
         };
+        if let Look::NotUnderstood(reason) = &look {
+            description["ome"] = json!({ "message": reason });
+        }
         if let Value::Object(members) = &mut description {
             let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
             members.insert("formats".to_owned(), json!(formats));
@@ -136,11 +148,15 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         }
         writeln!(out, "{description:#}")?;
     } else {
-        match node {
-            ZarrNode::Array(array) => {
+        match (node, &look) {
+            (ZarrNode::Array(array), _) => {
                 write_array(&mut out, &args.url, array, args.stored(array)?.as_ref())?;
             }
-            ZarrNode::Group(group) => write_group(&mut out, &args.url, group)?,
+            (ZarrNode::Group(group), Look::Ome(info)) => info.write(&mut out, &args.url, group)?,
+            (ZarrNode::Group(group), _) => write_group(&mut out, &args.url, group)?,
+        }
+        if let Look::NotUnderstood(reason) = &look {
+            line(&mut out, "OME-Zarr", format!("cannot be understood: {reason}"))?;
         }
         if formats.len() > 1 {
             let other =
@@ -583,11 +599,7 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
     line(out, "group", url)?;
     line(out, "format", format_name(group.zarr_format()))?;
     line(out, "attributes", summary(metadata.attributes().keys()))?;
-    let consolidated = match metadata.consolidated() {
-        Some(nodes) => format!("metadata of {}", units::count(nodes.len() as u64, "node")),
-        None => "none".to_owned(),
-    };
-    line(out, "consolidated", consolidated)?;
+    line(out, "consolidated", consolidated_words(group))?;
     let children = group.children()?;
     let mut text = if children.is_empty() { "none".to_owned() } else { children.len().to_string() };
     if children.iter().any(|child| !child.listed) {
@@ -595,21 +607,37 @@ fn write_group(out: &mut dyn Write, url: &str, group: &Group) -> Result<(), Fail
     }
     line(out, "children", text)?;
     let width = children.iter().map(|child| child.name.chars().count()).max().unwrap_or(0);
-    for Child { name, node, .. } in &children {
-        let text = match node {
-            Ok(Node::Array(array)) => one_line(array),
-            Ok(Node::Group(_)) => "group".to_owned(),
-            Err(error) => format!("cannot be read: {error}"),
-        };
-        writeln!(out, "  {name:<width$}  {text}")?;
+    for child in &children {
+        writeln!(out, "  {:<width$}  {}", child.name, child_words(child))?;
     }
     Ok(())
 }
 
-fn describe_group(group: &Group) -> Result<Value, Failure> {
-    let children = group.children()?;
-    let listed = children.iter().all(|child| child.listed);
+/// The consolidated metadata of a group in words.
+pub fn consolidated_words(group: &Group) -> String {
+    match group.metadata().consolidated() {
+        Some(nodes) => format!("metadata of {}", units::count(nodes.len() as u64, "node")),
+        None => "none".to_owned(),
+    }
+}
+
+/// A node below a group on one line.
+pub fn child_words(child: &Child) -> String {
+    match &child.node {
+        Ok(Node::Array(array)) => one_line(array),
+        Ok(Node::Group(group)) => match ome::metadata_of(group) {
+            Some(metadata) => ome::words(&metadata),
+            None => "group".to_owned(),
+        },
+        Err(error) => format!("cannot be read: {error}"),
+    }
+}
+
+/// A group in JSON; without children if the store cannot list.
+pub fn describe_group(group: &Group, children: Option<&[Child]>) -> Value {
+    let listed = children.is_some_and(|children| children.iter().all(|child| child.listed));
     let children: Vec<Value> = children
+        .unwrap_or_default()
         .iter()
         .map(|Child { name, node, .. }| match node {
             Ok(Node::Group(_)) => json!({ "name": name, "path": name, "kind": "group" }),
@@ -626,7 +654,7 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
             }
         })
         .collect();
-    Ok(json!({
+    json!({
         "kind": "group",
         "format": format_id(group.zarr_format()),
         "url": group.location().to_string(),
@@ -634,5 +662,5 @@ fn describe_group(group: &Group) -> Result<Value, Failure> {
         "listed": listed,
         "children": children,
         "attributes": group.metadata().attributes(),
-    }))
+    })
 }

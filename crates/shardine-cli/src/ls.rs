@@ -7,30 +7,38 @@ use clap::Args;
 use serde_json::{Value, json};
 use shardine::precomputed::Volume;
 use shardine::stored::{PossibleObject, ShardEntries};
-use shardine::zarr::{MAX_DEPTH, OpaqueArray};
-use shardine::{Array, DataSet, PartContent, SetKind, open_in};
+use shardine::zarr::OpaqueArray;
+use shardine::{Array, SetKind, open_in};
 
 use crate::cli::Machine;
 use crate::dataset::{Level, no_array};
 use crate::failure::Failure;
-use crate::{data_set, info, units, volume};
+use crate::tree::{Seen, Tree};
+use crate::{info, units, volume};
 
 const EXAMPLES: &str = "\
 Examples:
   shardine ls images.zarr -r
   shardine ls image.zarr
   shardine ls image.zarr --shards
-  shardine ls image.zarr --chunks --json | jq -s 'map(.length) | add'";
+  shardine ls ome.zarr --level 2 --shards
+  shardine ls image.zarr --chunks --json | jq -s 'map(.length) | add'
 
-/// List the nodes of a group, the levels of a volume, or the objects of an array
+With -r, of three or more nodes that look alike only the first is shown with what is below it:
+--all shows all. --json always has all.";
+
+/// List the nodes of a group, the levels of a volume, or the objects of an array or a level
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
-    /// Path or URL of the group, volume or array
+    /// Path or URL of the group, image, volume or array
     url: String,
     /// List groups recursively
     #[arg(short, long)]
     recursive: bool,
+    /// With -r, also list each of several nodes that look alike, such as the wells of a plate
+    #[arg(long)]
+    all: bool,
     /// List the shards of an array: bytes, chunks (or inner shards), gaps
     #[arg(long, conflicts_with = "chunks")]
     shards: bool,
@@ -52,23 +60,27 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
         return volume::ls(opened, args.level, &list);
     }
     let of_array = args.shards || args.chunks;
+    let of_level = of_array || args.level.given().is_some();
     let tree = match set.kind() {
         SetKind::KeyValues => return Err(no_array(&*set, &location)),
+        SetKind::Group if of_level && (!of_array || !set.levels()?.is_empty()) => false,
         SetKind::Group if of_array => {
             return Err(Failure::new(format!("{} is a group; only arrays have chunks", args.url))
                 .hint(format!("run `shardine ls {}` to list its arrays", args.url)));
         }
-        SetKind::Levels => !of_array && args.level.given().is_none(),
+        SetKind::Levels => !of_level,
         kind => kind == SetKind::Group,
     };
     let mut out = BufWriter::new(io::stdout().lock());
+    let shown = Tree { recursive: args.recursive, all: args.all };
     if tree && args.json {
-        writeln!(out, "{:#}", json_tree(&*set, "", args.recursive, 0)?)?;
+        let mut seen = Seen::default();
+        writeln!(out, "{:#}", shown.describe(&*set, &mut seen)?)?;
+        seen.note();
     } else if tree {
-        let empty = write_tree(&mut out, &*set, "", args.recursive, 0)?;
-        if empty {
-            eprintln!("note: the group is empty");
-        }
+        let seen = shown.write(&mut out, &args.url, &*set)?;
+        out.flush()?;
+        seen.note();
     } else {
         let opened;
         let array = match set.downcast_ref::<OpaqueArray>() {
@@ -88,54 +100,6 @@ pub fn run(args: &Ls, machine: &Machine) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the tree below a group; returns whether it is empty.
-fn write_tree(
-    out: &mut dyn Write,
-    set: &dyn DataSet,
-    indent: &str,
-    recursive: bool,
-    depth: usize,
-) -> Result<bool, Failure> {
-    let parts = set.parts()?;
-    let mut noted = false;
-    parts.iter().for_each(|part| note_unlisted(depth, part.listed, &mut noted));
-    let width = parts.iter().map(|part| part.name.chars().count()).max().unwrap_or(0);
-    for (i, part) in parts.iter().enumerate() {
-        let last = i + 1 == parts.len();
-        let branch = match (recursive, last) {
-            (false, _) => "",
-            (true, false) => "├── ",
-            (true, true) => "└── ",
-        };
-        writeln!(out, "{indent}{branch}{:<width$}  {}", part.name, data_set::part_line(part))?;
-        if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
-            let indent = format!("{indent}{}", if last { "    " } else { "│   " });
-            write_tree(out, &**set, &indent, recursive, depth + 1)?;
-        }
-    }
-    Ok(parts.is_empty())
-}
-
-fn json_tree(
-    set: &dyn DataSet,
-    path: &str,
-    recursive: bool,
-    depth: usize,
-) -> Result<Value, Failure> {
-    let (mut nodes, mut noted) = (Vec::new(), false);
-    for part in set.parts()? {
-        note_unlisted(depth, part.listed, &mut noted);
-        let mut members = data_set::describe_part(&part, path);
-        if let (true, Ok(PartContent::Set(set))) = (recursive && depth < MAX_DEPTH, &part.content) {
-            let path = data_set::path_below(path, &part.name);
-            let children = json_tree(&**set, &path, recursive, depth + 1)?;
-            members.insert("children".to_owned(), children);
-        }
-        nodes.push(Value::Object(members));
-    }
-    Ok(Value::Array(nodes))
-}
-
 /// The stored objects, by position in the grid.
 fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Failure> {
     let objects = array.objects()?;
@@ -150,13 +114,6 @@ fn objects(out: &mut dyn Write, array: &Array, as_json: bool) -> Result<(), Fail
     let rows = objects.iter().map(|object| [object.key.to_string(), object.len.to_string()]);
     write_table(out, ["object", "bytes"], &rows.collect::<Vec<_>>())?;
     Ok(())
-}
-
-/// Notes once where the nodes of a group come from if the store cannot list.
-fn note_unlisted(depth: usize, listed: bool, noted: &mut bool) {
-    if depth == 0 && !listed && !std::mem::replace(noted, true) {
-        eprintln!("note: this store cannot list; these are the nodes in the consolidated metadata");
-    }
 }
 
 /// Reads the indexes of all shards, and passes them on with their positions in the grid.

@@ -27,12 +27,20 @@ Examples:
   shardine read image.zarr --region 10,20,0:8
   shardine read image.zarr --region z=10:20,x=5 -o plane.npy
   shardine read volume --region x=5000:5064,z=1200 --offset -o part.npy
+  shardine read image.zarr --level 2 --box z=0:20um,y=1.5mm:2mm,c=1 -o part.npy
+  shardine read image.zarr --box z=12.4um,y=803.7um,x=99um
 
 A region has one item per axis, start:stop:step or an integer; missing axes are read whole, and
 `...` stands for as many axes as are missing. Negative numbers count from the end. Where axes have
 names, as shown by `shardine info`, items may be given by name instead, in any order. With --offset,
 numbers are coordinates of the data set, which begin at the voxel_offset of a precomputed volume;
 negative ones are coordinates too.
+
+A box selects by physical coordinates, in OME-Zarr images and precomputed volumes: the elements
+whose centres lie from start up to, but not including, stop. Each axis is named; either end may be
+missing. A single number is a position: the element that contains it. Numbers are in the unit of the
+axis, or in the one that follows, such as nm, um, mm, ms or s. Along channels and time, numbers
+without a unit count elements from 0.
 
 A name that ends in .npy makes a .npy file, any other name a file of the elements alone:
 little-endian, in C order; strings are separated by NUL, and variable-length bytes are each preceded
@@ -45,7 +53,7 @@ const SHOWN: u64 = 1000;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Read {
-    /// Path or URL of the array
+    /// Path or URL of the array, image or volume
     url: String,
     #[command(flatten)]
     region: RegionArgs,
@@ -110,12 +118,15 @@ pub fn run_at(args: &Read, location: &Location, machine: &Machine) -> Result<(),
     };
     if args.json {
         let seconds = start.elapsed().as_secs_f64();
-        let report = json!({
+        let mut report = json!({
             "shape": job.shape,
             "dtype": array.data_type().to_json(),
             "bytes": bytes,
             "seconds": seconds,
         });
+        if args.region.is_box() {
+            report["region"] = json!(region.to_string());
+        }
         writeln!(io::stdout(), "{report}")?;
         return Ok(());
     }

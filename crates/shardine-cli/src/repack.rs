@@ -15,7 +15,7 @@ use shardine::{Error, Location, Packing, open_in};
 use crate::cli::{Machine, Places};
 use crate::consolidate;
 use crate::dataset::Level;
-use crate::failure::Failure;
+use crate::failure::{Failure, quoted};
 use crate::packing::{JobArgs, PackingArgs};
 use crate::progress::Progress;
 use crate::sharding::{self, ShardingArgs};
@@ -215,13 +215,30 @@ fn run(
     job: &JobArgs,
     machine: &Machine,
 ) -> Result<(), Failure> {
+    let mut source = place.places.source(machine, &place.url)?;
+    let mut name = place.url.clone();
     if place.level.given().is_some() {
-        return Err(Failure::new("--level: only applies to precomputed volumes")
+        let set = open_in(&machine.engine()?, &source)?;
+        let levels = set.levels()?;
+        if levels.is_empty() {
+            return Err(Failure::new(
+                "--level: only applies to OME-Zarr images and precomputed volumes",
+            )
             .hint("name one of the arrays of the group"));
+        }
+        // A level alone would have another version than its image.
+        if set.format() == "zarr2" && place.output.is_none() {
+            let url = quoted(&place.url);
+            return Err(Failure::new(format!("{source} is a Zarr v2 image, which has no shards")).hint(
+                format!("use -o DST, or run `shardine migrate {url} --remove-v2` on the whole image first"),
+            ));
+        }
+        source = place.level.of(&*set, &source, None)?.location().clone();
+        let path = levels.get(place.level.number()).map_or("", String::as_str);
+        name = format!("{}/{path}", name.trim_end_matches('/'));
     }
-    let source = place.places.source(machine, &place.url)?;
     let target = place.target(machine)?;
-    let name = place.output.as_deref().unwrap_or(&place.url);
+    let name = place.output.as_deref().unwrap_or(&name);
     run_job(&source, target.as_ref(), options, job, machine, name)
 }
 

@@ -16,6 +16,7 @@ use crate::dataset::Level;
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::region::RegionArgs;
+use crate::stale::Stale;
 use crate::update::Update;
 use crate::{said, units};
 
@@ -26,11 +27,15 @@ Examples:
   shardine write image.zarr --region z=10,c=1 plane.npy
   shardine write image.zarr --cast float_volume.npy
   shardine write volume --level 1 --region 0:64,0:64,0:16 part.npy
+  shardine write image.zarr --box z=5um:6um,c=1 slab.npy
   generate | shardine write image.zarr -
 
 A .npy file may be in C or Fortran order and of either byte order. Any other file holds the elements alone:
 little-endian, in C order; strings separated by NUL, variable-length bytes each preceded by their
-length as a little-endian u32. Regions are described in `shardine read --help`.
+length as a little-endian u32. Regions and boxes are described in `shardine read --help`.
+
+Of an OME-Zarr image one level is written, the finest by default. The levels below it are not
+updated: `shardine pyramid URL --update` does that.
 
 Each shard is updated atomically: an interrupted run leaves every shard either old or new. With
 --strategy in-place or append, a shard that has its index at the end is briefly without one;
@@ -40,7 +45,7 @@ docs/append.md describes what other readers see then.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Write {
-    /// Path or URL of the array
+    /// Path or URL of the array, image or volume
     url: String,
     /// File with the elements: .npy, otherwise raw bytes; - reads raw bytes from standard input
     file: PathBuf,
@@ -98,10 +103,15 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let result = array.write_from(&region, &*source, &options);
     progress.finish();
     let report = result?;
+    let stale = Stale::after(&*set, &array, args.level, &args.url);
     if args.json {
         let mut members = Map::new();
         members.insert("shape".to_owned(), json!(shape));
         members.insert("dtype".to_owned(), array.data_type().to_json());
+        if args.region.is_box() {
+            members.insert("region".to_owned(), json!(region.to_string()));
+        }
+        stale.describe(&mut members);
         members.extend(describe(&report, start.elapsed().as_secs_f64()));
         writeln!(io::stdout(), "{}", Value::Object(members))?;
         return Ok(());
@@ -109,6 +119,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let (shape, name) = (units::shape(&shape), array.data_type().name());
     let done = summary(&report, start.elapsed().as_secs_f64());
     writeln!(said::words(), "wrote {shape} {name} to {}: {done}", args.url)?;
+    stale.note();
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod chunk_codec;
 mod codecs;
 mod context;
 mod data_type;
+mod downsample;
 mod elements;
 mod error;
 mod extension;
@@ -31,6 +32,7 @@ pub use data_type::{
     DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize, FillValue,
     InvalidElement, Kind, SwapUnit,
 };
+pub use downsample::{Downsample, DownsampleError, DownsampleMethod};
 pub use elements::{Elements, ElementsRef, VariableElements};
 pub use error::{CodecError, ExtensionError};
 pub use extension::{Extension, shown};

@@ -49,7 +49,8 @@ pub use first_error::FirstError;
 
 pub use in_order::{Crew, in_order};
 pub use object::{
-    Batch, Finished, Frame, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken, Uint64Frame,
+    Batch, Finished, Frame, GrowingObject, IndexedFrame, LaidDown, NewObject, Piece, Slots, Taken,
+    Uint64Frame,
 };
 pub use packing::{
     GridKey, ObjectCells, Packing, ShardEntries, SharedObject, SharedPacking, StoredBytes,

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::{
-    DocumentStamp, FileStore, FolderHold, FolderId, FolderIdentity, FolderLock, Key, Store,
-    StoreError, Survey,
+    DocumentStamp, FileStore, FolderHold, FolderId, FolderIdentity, FolderLock, Key, ObjectTimes,
+    Store, StoreError, Survey,
 };
 
 /// Objects are files in folders on this machine, with paths, links and mounts.
@@ -49,6 +49,9 @@ pub trait Folders: Debug + Send + Sync {
     /// Removes a link, socket, pipe or device; a file or folder stays. Links are removed, not
     /// followed.
     fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError>;
+
+    /// When an object was changed; `None` if there is none. One `stat`.
+    fn times(&self, key: &Key) -> Result<Option<ObjectTimes>, StoreError>;
 
     /// The same store, except that new files get the mode and owner of an open file instead of the
     /// process's defaults.
@@ -134,6 +137,10 @@ impl Folders for FileStore {
 
     fn remove_unlisted_at(&self, key: &Key) -> Result<(), StoreError> {
         Self::remove_unlisted_at(self, key)
+    }
+
+    fn times(&self, key: &Key) -> Result<Option<ObjectTimes>, StoreError> {
+        Self::times(self, key)
     }
 
     fn with_modes_of(&self, file: &File) -> Result<Arc<dyn Store>, StoreError> {

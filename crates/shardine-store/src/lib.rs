@@ -33,8 +33,8 @@ pub use ext::{MAX_SMALL_OBJECT, StoreExt};
 pub use fault::{FaultStore, Operation};
 pub use file::{
     DiskLook, DiskObserver, DiskStep, DocumentStamp, FileStore, FolderAlone, FolderHold, FolderId,
-    FolderIdentity, FolderLock, FolderPart, FolderState, JobLock, Modes, Survey, Verdict,
-    is_own_file,
+    FolderIdentity, FolderLock, FolderPart, FolderState, JobLock, Modes, ObjectTimes, Survey,
+    Verdict, is_own_file,
 };
 pub use folders::{FolderExchange, Folders};
 pub use headers::{HeaderName, Headers};

@@ -5,10 +5,11 @@ use shardine_store::{Key, StoreError};
 use crate::files::FileError;
 use crate::jobs::{
     AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
-    RepackError,
+    PyramidError, RepackError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::ome::OmeError;
+use crate::physical::BoxError;
 use crate::plan::ArrayLayoutError;
 use crate::precomputed::InfoError;
 use crate::selection::RegionError;
@@ -256,6 +257,20 @@ pub enum Error {
         /// Its format.
         format: &'static str,
     },
+    /// A box was given in physical coordinates, and the data set has none.
+    #[error("{at} does not say where its elements are, so a box selects nothing in it")]
+    NoPositions {
+        /// Which data set.
+        at: String,
+    },
+    /// A box in physical coordinates selects nothing, or means nothing in the data set.
+    #[error("{at}: {source}")]
+    Box {
+        /// Which data set.
+        at: String,
+        /// What is wrong with it.
+        source: Box<BoxError>,
+    },
     /// There is a group where an array was requested.
     #[error("{at} is a group, not an array")]
     NotAnArray {
@@ -331,6 +346,9 @@ pub enum Error {
     /// A hierarchy cannot be migrated.
     #[error(transparent)]
     Migrate(#[from] MigrateError),
+    /// The levels of an image cannot be made.
+    #[error(transparent)]
+    Pyramid(#[from] PyramidError),
     /// The operation would change Zarr version 2 metadata, which is read-only.
     #[error("{at} has Zarr v2 metadata (\"{object}\"), which is never changed")]
     ZarrV2 {
@@ -400,6 +418,11 @@ impl Error {
                 "run `shardine verify --metadata-only` on it, which names all its faults".into(),
             ),
             Self::NotAnArray { at } => Some(format!("name one of the arrays below {at}")),
+            Self::NoPositions { .. } => Some(
+                "name the group of an OME-Zarr image and a level, not the level's array; or select \
+                 elements by their indexes"
+                    .to_owned(),
+            ),
             Self::UnlistedGroup { .. } => Some(
                 "name one of its arrays, or consolidate its metadata where it can be written"
                     .to_owned(),
@@ -430,6 +453,7 @@ impl Error {
             Self::Repack(error) => error.hint(),
             Self::Convert(error) => error.hint(),
             Self::Migrate(error) => Some(error.hint()),
+            Self::Pyramid(error) => error.hint(),
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Append(error) => error.hint(),

@@ -4,7 +4,7 @@ use shardine_engine::Error as EngineError;
 use shardine_store::StoreError;
 
 use crate::Error;
-use crate::jobs::{CompareError, CopyError, JobError, RepackError};
+use crate::jobs::{CompareError, CopyError, JobError, PyramidError, RepackError};
 use crate::layout::EncodeError;
 
 /// Whose fault an error is, and so what a program can do about it.
@@ -79,6 +79,7 @@ impl Error {
             Self::Copy(error) => of_copy(error),
             Self::Repack(error) => of_repack(error),
             Self::Compare(error) => of_compare(error),
+            Self::Pyramid(error) => of_pyramid(error),
             _ => ErrorKind::Request,
         }
     }
@@ -137,10 +138,22 @@ fn of_copy(error: &CopyError) -> ErrorKind {
     }
 }
 
+fn of_pyramid(error: &PyramidError) -> ErrorKind {
+    match error {
+        PyramidError::Exists { .. } | PyramidError::InTheWay { .. } => ErrorKind::Exists,
+        PyramidError::OldVersion { .. }
+        | PyramidError::NeedsFiles { .. }
+        | PyramidError::NoTimes { .. }
+        | PyramidError::Method { .. } => ErrorKind::Unsupported,
+        PyramidError::Changed { .. } | PyramidError::Unsettled { .. } => ErrorKind::Race,
+        PyramidError::Memory { .. } | PyramidError::Misfit { .. } => ErrorKind::Storage,
+        _ => ErrorKind::Request,
+    }
+}
+
 fn of_compare(error: &CompareError) -> ErrorKind {
     match error {
         CompareError::Nothing { .. } => ErrorKind::NotFound,
-        CompareError::Levels { .. } => ErrorKind::Damaged,
         CompareError::LeftOut { .. }
         | CompareError::KeyValues { .. }
         | CompareError::Unlisted { .. }

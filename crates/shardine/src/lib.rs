@@ -103,7 +103,8 @@
 //! | [`Array`], [`ArrayBuilder`], [`Region`], [`DataType`], [`Element`] | arrays of any format, and their elements |
 //! | [`open`], [`DataSet`], [`Location`], [`StoreOptions`] | data sets, and where they are |
 //! | [`ArrayNode`], [`Group`], [`SliceWriter`], [`zarr`] | what only Zarr has: attributes, growing, groups |
-//! | [`precomputed`], [`wkw`] | what only other formats have |
+//! | [`ome`], [`precomputed`], [`wkw`] | what only other formats have |
+//! | [`physical`] | positions of elements, and boxes of lengths and times |
 //! | [`Engine`] | threads, memory and caches, shared by all arrays |
 //! | [`jobs`], [`files`] | work on whole data sets; `.npy` and raw files |
 //! | [`plan`], [`codec_words`] | which chunks, shards and codecs; codecs in few words |
@@ -139,6 +140,7 @@ pub mod jobs;
 mod location;
 pub mod ome;
 mod owner;
+pub mod physical;
 pub mod plan;
 pub mod precomputed;
 mod set;
@@ -170,8 +172,9 @@ pub use set::{DataSet, KeyRole, PartContent, SetKind, SetPart};
 pub use shard::WriteOrder;
 pub use shardine_codec::strided::Placement;
 pub use shardine_codec::{
-    CodecSpec, DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize,
-    Elements, ElementsRef, FillValue, InvalidElement, Kind, VariableElements,
+    CodecSpec, DataType, DataTypeError, Distance, DownsampleError, DownsampleMethod, Element,
+    ElementDifferences, ElementSize, Elements, ElementsRef, FillValue, InvalidElement, Kind,
+    VariableElements,
 };
 pub use shardine_remote::StoreOptions;
 pub use source::{GeneratorSource, Source, SourceError};

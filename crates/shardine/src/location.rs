@@ -10,11 +10,13 @@ use shardine_store::{FileStore, FolderHold, Key, MemoryStore, Store, StoreError}
 use crate::Error;
 
 /// A version of Zarr, by its documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ZarrFormat {
     /// `.zarray`, `.zgroup` and `.zattrs`
+    #[serde(rename = "2")]
     V2,
     /// `zarr.json`
+    #[serde(rename = "3")]
     V3,
 }
 

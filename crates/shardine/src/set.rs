@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use shardine_store::Key;
 
 use crate::engine::GridKey;
+use crate::physical::{PhysicalAxis, PhysicalBox};
 use crate::{Array, Error, Location, Region, RegionAxes, RegionText};
 
 /// How deep data sets may be nested: deeper than any hierarchy that is not a loop of links.
@@ -95,6 +96,12 @@ pub trait DataSet: Any + Debug + Send + Sync {
     /// a precomputed volume. `None` if elements of its format have no coordinates.
     fn origin(&self, _level: usize) -> Option<Vec<i64>> {
         None
+    }
+
+    /// Where the elements of its array are, or of that of a level: an axis for each of the array's.
+    /// `None` if its documents do not say. Reads nothing.
+    fn physical(&self, _level: usize) -> Result<Option<Vec<PhysicalAxis>>, Error> {
+        Ok(None)
     }
 
     /// Other facts from its documents that are worth showing, by name.
@@ -225,6 +232,16 @@ impl dyn DataSet {
         };
         let (shape, names) = (array.shape(), array.axis_names());
         Ok(text.region(&RegionAxes { shape, names, origin: origin.as_deref() })?)
+    }
+
+    /// The elements of its array, or of that of a level, that lie in a box of physical coordinates.
+    /// [`Error::NoPositions`] if its documents do not say where elements are.
+    pub fn region_in_box(&self, level: usize, text: &PhysicalBox) -> Result<Region, Error> {
+        let array = self.array(level)?;
+        let at = || self.location().to_string();
+        let axes = self.physical(level)?.ok_or_else(|| Error::NoPositions { at: at() })?;
+        let wrong = |source| Error::Box { at: at(), source: Box::new(source) };
+        text.region(&axes, array.shape()).map_err(wrong)
     }
 
     /// The role of an object or a folder below its location, by key alone.

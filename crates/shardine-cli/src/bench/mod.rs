@@ -28,6 +28,7 @@ Examples:
   shardine bench image.zarr --only chunks,regions --repeats 10
   shardine bench image.zarr --write --scratch /fast/disk
   shardine bench volume --level 1
+  shardine bench ome.zarr --level 2 --only planes
   shardine bench image.zarr --json | jq '.workloads[] | [.name, .bytes_per_second]'
 
 Workloads:
@@ -58,11 +59,11 @@ If the shards of a volume hold chunks from all over it, each chunk is measured o
 The array is only read. With --write, some of its shards are copied to a temporary folder beside it
 or in --scratch, and written there; the folder is removed at the end.";
 
-/// Measure how fast an array, or a level of a volume, can be read and written
+/// Measure how fast an array, or a level of an image or volume, can be read and written
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
-    /// Path or URL of the array or volume
+    /// Path or URL of the array, image or volume
     url: String,
     #[command(flatten)]
     level: Level,

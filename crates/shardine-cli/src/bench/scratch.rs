@@ -49,8 +49,7 @@ impl Scratch {
                 "--write: nothing is stored in {location}, so there is nothing to write"
             )));
         }
-        if !(subject.set.is::<ArrayNode>() || subject.set.is::<Volume>()) {
-            let format = subject.set.format();
+        if let Some(format) = subject.set.only_read() {
             return Err(Failure::new(format!(
                 "--write: {location} is {format}, which is read-only here"
             ))
@@ -81,6 +80,8 @@ impl Scratch {
         if let Some(volume) = subject.set.downcast_ref::<Volume>() {
             return self.copy_level(subject, volume, from, &to);
         }
+        // Of an image, the array of the level.
+        let from = subject.array.location();
         let node = ArrayNode::open(subject.array.engine(), from)?;
         let names = self.cells.iter().map(|cell| node.metadata().key_encoding().key(cell));
         let progress = Progress::things("copying shards", self.cells.len() as u64);

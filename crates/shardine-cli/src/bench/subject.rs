@@ -55,8 +55,8 @@ pub struct Picked {
 }
 
 impl Subject {
-    /// Opens an array, or a level of a volume, and finds its objects: one read, or five for a
-    /// volume, and a listing for each folder. For shards whose chunks do not form a box, the
+    /// Opens an array, or a level of an image or a volume, and finds its objects: one read, or two
+    /// for an image and five for a volume, and a listing for each folder. For shards whose chunks do not form a box, the
     /// indexes are read too.
     pub fn open(
         engine: &Arc<Engine>,
@@ -90,7 +90,7 @@ impl Subject {
 
     /// The number of the level, if the data set has levels.
     pub fn level_number(&self) -> Option<usize> {
-        (self.set.kind() == SetKind::Levels).then_some(self.level)
+        (self.set.kind() != SetKind::Array).then_some(self.level)
     }
 
     /// Whether it has shards whose chunks do not form a box, so that each chunk is treated as an

@@ -1,21 +1,23 @@
 //! `shardine convert`: from one format to another.
 
 mod import;
+mod ome;
 mod volume;
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use shardine::files::{ForeignFile, foreign_file, is_npy};
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open_in};
 
 use crate::cli::{Machine, Places};
-use crate::create::{Format, Layout, Shape, VolumeArgs, shape_argument};
+use crate::create::{Layout, Shape, VolumeArgs, shape_argument};
 use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{read, repack, units};
+use ome::OmeArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,12 +29,23 @@ Examples:
   shardine convert s3://bucket/image.zarr local.zarr --chunk 32,32,32 --shard 256,256,256 --codec zstd:5
   shardine convert gs://bucket/volume image.zarr
   shardine convert image.zarr volume --to precomputed --resolution 8,8,40
+  shardine convert old-0.4.zarr new.zarr --to ome-zarr
+  shardine convert array.zarr image.zarr --to ome-zarr --axes zyx --scale 0.5,0.2,0.2 --unit micrometer
+  shardine convert image.zarr old.zarr --to ome-zarr --ome-version 0.4
+  shardine convert array.zarr v2.zarr --to zarr2
 
 Between Zarr data sets, v2 or v3, all groups and arrays are converted, and encoded chunks are moved
 unchanged unless --chunk or --codec is given; see docs/repack.md.
 
 A precomputed volume becomes a group with one array per scale. An array, or a group whose arrays are
 levels, becomes a volume. docs/precomputed.md describes which chunks are moved.
+
+With --to ome-zarr, OME-Zarr of any version becomes one of the version asked for, with all images,
+labels, plates and other nodes of the hierarchy; an array, a group whose arrays are levels, or a
+volume becomes an image. Each level gets shards of its own, near 64 MiB unless the source has shards
+or others are asked for. Numbers of chunks or elements for fewer axes than an image has are those of
+its last axes. The axes are those that the source names or --axes; of an array of two axes without
+names, y and x. docs/positions.md says where voxels are.
 
 A .npy file carries its shape and type; it may be in C or Fortran order and of either byte order.
 Any other file holds the elements alone, little-endian and in C order, and needs --shape and
@@ -78,16 +91,41 @@ pub struct Convert {
     target_size: Option<u64>,
     /// Convert to this format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "zarr3")]
-    to: Format,
-    /// Between Zarr and precomputed volumes: also store chunks of zeros, which some readers of
-    /// volumes expect
+    to: Target,
+    /// Except from Zarr to Zarr v3: also store chunks of zeros, which some readers of volumes expect
     #[arg(long)]
     store_empty: bool,
     #[command(flatten)]
     job: JobArgs,
-    // Last, as what follows would be listed under its heading.
+    // Last, as what follows would be listed under their headings.
+    #[command(flatten)]
+    ome: OmeArgs,
     #[command(flatten)]
     volume: VolumeArgs,
+}
+
+/// What a data set becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// Zarr version 3
+    Zarr3,
+    /// Zarr version 2, without shards
+    Zarr2,
+    /// OME-Zarr: images with their levels and labels
+    OmeZarr,
+    /// Neuroglancer's precomputed format
+    Precomputed,
+}
+
+impl Target {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Zarr3 => "zarr3",
+            Self::Zarr2 => "zarr2",
+            Self::OmeZarr => "ome-zarr",
+            Self::Precomputed => "precomputed",
+        }
+    }
 }
 
 impl Convert {
@@ -130,9 +168,17 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only applies from one data set to another")));
     }
-    if files && args.to == Format::Precomputed {
-        return Err(Failure::new("--to precomputed: only applies from one data set to another")
-            .hint("use `shardine create --to precomputed` to create a volume, and `shardine write` to fill it"));
+    if files && args.to != Target::Zarr3 {
+        let message = format!("--to {}: only applies from one data set to another", args.to.word());
+        return Err(Failure::new(message).hint(match args.to {
+            Target::Precomputed => {
+                "use `shardine create --to precomputed` to create a volume, and `shardine write` to fill it"
+            }
+            _ => "convert the file to an array first",
+        }));
+    }
+    if args.to != Target::OmeZarr {
+        ome::only_with(args.ome.given(), "--to ome-zarr")?;
     }
     if let Some(name) = args.of_volumes().filter(|_| files) {
         return Err(Failure::new(format!(
@@ -168,7 +214,10 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         ("--cast", args.cast),
     ];
     let of_files = of_files.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
-    if let Some(name) = of_files.or(args.layout.of_new_arrays()) {
+    let of_arrays = args.layout.of_new_arrays();
+    // Version 2 leaves the choice.
+    let of_arrays = of_arrays.filter(|name| args.to != Target::Zarr2 || *name != "--separator");
+    if let Some(name) = of_files.or(of_arrays) {
         let message = format!("{name}: only applies to files, but {} is a data set", args.source);
         return Err(Failure::new(message));
     }
@@ -182,15 +231,17 @@ fn pack(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     match args.to {
-        Format::Zarr3 if !is_zarr => return volume::to_zarr(args, &source, machine),
-        Format::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
-        Format::Precomputed => {
+        Target::Zarr2 => return ome::to_zarr2(args, &source, machine),
+        Target::OmeZarr => return ome::to_ome(args, &source, machine),
+        Target::Zarr3 if !is_zarr => return volume::to_zarr(args, &source, machine),
+        Target::Precomputed if !is_volume => return volume::to_volume(args, &source, machine),
+        Target::Precomputed => {
             return Err(Failure::new(format!("{} is already a precomputed volume", args.source))
                 .hint(
                     "use `shardine reshard SRC -o DST` to repack its chunks, or `shardine copy` to copy it",
                 ));
         }
-        Format::Zarr3 => {}
+        Target::Zarr3 => {}
     }
     if let Some(name) = args.of_volumes() {
         return Err(Failure::new(format!(

@@ -1,12 +1,12 @@
-//! Between Zarr and Neuroglancer's precomputed format.
+//! From one format to another.
 
 use std::io::{self, Write as _};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use shardine::jobs::{
-    ConvertOptions, ConvertSummary, ConvertedLevel, RepackCheck, RepackOutcome, VolumeForm,
-    ZarrForm, convert_to_volume, convert_to_zarr,
+    ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, RepackCheck, RepackOutcome,
+    VolumeForm, ZarrForm, convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 use shardine::plan::VolumePacking;
 use shardine::shard::uint64::Sharding;
@@ -21,9 +21,21 @@ use crate::progress::Progress;
 use crate::{said, sharding, units, volume};
 
 /// What is made.
-enum Form {
+pub enum Form {
     Zarr(ZarrForm),
+    Ome(OmeForm),
     Volume(VolumeForm),
+}
+
+impl Form {
+    /// Whether levels are told one by one how they were made.
+    fn counts_each(&self) -> bool {
+        match self {
+            Self::Zarr(form) => form.zarr_format.is_some(),
+            Self::Ome(_) => true,
+            Self::Volume(_) => false,
+        }
+    }
 }
 
 /// From a volume to a group of arrays.
@@ -70,7 +82,8 @@ pub fn to_volume(args: &Convert, source: &Location, machine: &Machine) -> Result
     run(args, source, machine, &Form::Volume(form), chunk.as_deref())
 }
 
-fn run(
+/// Converts, and reports.
+pub fn run(
     args: &Convert,
     source: &Location,
     machine: &Machine,
@@ -96,13 +109,17 @@ fn run(
     let mut written = Ok(());
     let tell = &mut |level: ConvertedLevel| {
         if !job.json && written.is_ok() {
-            let line = describe(&level, &args.target, job.dry_run);
+            let mut line = describe(&level, &args.target, job.dry_run);
+            if form.counts_each() && !job.dry_run {
+                line += &counts(&level);
+            }
             written = progress.suspend(|| writeln!(said::words(), "{line}"));
         }
         levels.push(level);
     };
     let result = match form {
         Form::Zarr(form) => convert_to_zarr(&context, source, &target, form, &options, tell),
+        Form::Ome(form) => convert_to_ome(&context, source, &target, form, &options, tell),
         Form::Volume(form) => convert_to_volume(&context, source, &target, form, &options, tell),
     };
     progress.finish();
@@ -110,7 +127,7 @@ fn run(
     if job.json {
         let summary = result.as_ref().ok();
         let (part, missing) = job.describe_part(summary.map(|summary| &summary.outcome));
-        let report = json!({
+        let mut report = json!({
             "dry_run": job.dry_run,
             "part": part,
             "parts_missing": missing,
@@ -120,6 +137,20 @@ fn run(
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
+        match form {
+            Form::Ome(form) => {
+                report["ome_version"] = json!(form.version.to_string());
+                let image = summary.map(|of| if of.image_kept { "kept" } else { "new" });
+                report["image"] = json!(image);
+                let reason = summary.and_then(|summary| summary.image_not_kept.as_ref());
+                report["image_not_kept"] = json!(reason);
+            }
+            Form::Volume(_) => {
+                let shift = summary.and_then(|summary| summary.position_shift);
+                report["position_shift"] = json!(shift);
+            }
+            Form::Zarr(_) => {}
+        }
         writeln!(io::stdout(), "{report}")?;
     }
     written?;
@@ -130,7 +161,7 @@ fn run(
         }
         return Ok(());
     }
-    if matches!(form, Form::Zarr(_)) && !job.dry_run {
+    if !matches!(form, Form::Volume(_)) && !job.dry_run {
         consolidate::renew_above(&target);
     }
     if !job.json {
@@ -156,6 +187,20 @@ fn tell_all(
             (None, false) => {}
         }
     }
+    if let Some(shift) = &summary.position_shift {
+        let shift = nanometres(shift);
+        writeln!(
+            out,
+            "positions: {shift} further than in the image, as a volume begins at a whole voxel"
+        )?;
+    }
+    match (&summary.image_not_kept, summary.image_kept) {
+        (Some(reason), _) => {
+            writeln!(out, "metadata: new; that stored in the volume was not used: {reason}")?;
+        }
+        (None, true) => writeln!(out, "metadata: taken from the volume, which kept it")?,
+        (None, false) => {}
+    }
     if dry_run {
         return Ok(());
     }
@@ -172,6 +217,18 @@ fn tell_all(
         units::duration(seconds),
     )?;
     Ok(())
+}
+
+/// Lengths along x, y and z.
+fn nanometres(lengths: &[f64]) -> String {
+    let lengths: Vec<String> = lengths.iter().map(f64::to_string).collect();
+    format!("{} nm", lengths.join(", "))
+}
+
+/// What was done to the chunks of a level.
+fn counts(level: &ConvertedLevel) -> String {
+    let moved = units::count(level.chunks_moved, "chunk");
+    format!("; {moved} moved, {} re-encoded", level.chunks_recoded)
 }
 
 /// One line about a level.
@@ -195,6 +252,10 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
     }
     if let Some(sizes) = &level.measured {
         line += &format!("; {}", sharding::measured(sizes));
+    }
+    if level.position_error != [0.0; 3] {
+        let error = nanometres(&level.position_error);
+        line += &format!("; {error} further than in the image, to begin at a whole voxel");
     }
     if level.outcome == RepackOutcome::Resumed {
         line += "; resumed an earlier run";
@@ -231,5 +292,6 @@ fn to_json(level: &ConvertedLevel) -> Value {
         "bytes_written": level.bytes_written,
         "objects_kept": level.objects_kept,
         "verified": level.check.as_str(),
+        "position_error": level.position_error,
     })
 }

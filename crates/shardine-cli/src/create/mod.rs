@@ -127,6 +127,11 @@ impl Layout {
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
+    /// What separates the numbers in the keys of stored objects, if given.
+    pub fn separator(&self) -> Option<Separator> {
+        self.separator
+    }
+
     /// What is requested for an existing array; `packing` comes from options besides `--shard`.
     pub fn asked(&self, packing: Option<Packing>) -> Asked<'_> {
         Asked {

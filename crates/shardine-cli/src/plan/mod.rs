@@ -19,6 +19,7 @@ use shardine::{
 
 use crate::cli::Machine;
 use crate::create::Format;
+use crate::dataset::Level;
 use crate::failure::{self, Failure, quoted};
 use crate::{info, units};
 use report::Advice;
@@ -48,6 +49,8 @@ pub struct Plan {
     /// Path or URL of the array, group of arrays or precomputed volume
     #[arg(required_unless_present = "shape", conflicts_with = "shape")]
     url: Option<String>,
+    #[command(flatten)]
+    level: Level,
     /// Plan a new array with these lengths of its axes, such as 2048,4096,4096
     #[arg(long, value_name = "N,N,..", value_parser = shape_argument, requires = "dtype")]
     shape: Option<Shape>,
@@ -123,6 +126,9 @@ fn screen(text: &str) -> Result<Screen, String> {
 }
 
 pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
+    if args.url.is_none() && args.level.given().is_some() {
+        return Err(Failure::new("--level: a new array has no levels").hint("omit --level"));
+    }
     let found = match &args.url {
         Some(url) => {
             let found = open_in(&machine.engine()?, &machine.location(url)?)?;
@@ -224,6 +230,15 @@ fn of_data_set(
     found: Box<dyn DataSet>,
 ) -> Result<Vec<Advice>, Failure> {
     let mut advice = Vec::new();
+    let is_zarr = found.is::<Group>() || found.is::<ArrayNode>();
+    if args.level.given().is_some() && is_zarr {
+        let (location, levels) = (found.location(), found.levels()?);
+        let array = args.level.of(&*found, location, None)?;
+        let path = levels.get(args.level.number()).map(|path| format!("/{path}"));
+        let url = format!("{}{}", url.trim_end_matches('/'), path.unwrap_or_default());
+        let array = ArrayNode::open(array.engine(), array.location())?;
+        return Ok(vec![of_array(args, machine, &url, &array)?]);
+    }
     match (found.downcast_ref::<ArrayNode>(), found.downcast_ref::<Group>()) {
         (Some(array), _) => advice.push(of_array(args, machine, url, array)?),
         (_, Some(group)) => of_group(args, machine, url, group, 0, &mut advice)?,

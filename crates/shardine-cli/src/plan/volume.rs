@@ -27,7 +27,12 @@ struct Advice {
 /// Advises on all scales of a volume.
 pub fn of_volume(args: &Plan, url: &str, volume: &Volume) -> Result<(), Failure> {
     let info = volume.info();
-    let advice = info.scales().iter().enumerate().map(|(level, scale)| {
+    if let Some(level) = args.level.given() {
+        volume.scale(level)?;
+    }
+    let wanted = |level: usize| args.level.given().is_none_or(|given| given == level);
+    let scales = info.scales().iter().enumerate().filter(|(level, _)| wanted(*level));
+    let advice = scales.map(|(level, scale)| {
         let (size, chunk) = (scale.size, scale.chunk_size());
         let plan = plan(args, size, chunk, chunk_bytes(info, scale));
         let command = format!(

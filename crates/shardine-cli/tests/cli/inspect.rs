@@ -224,20 +224,27 @@ fn the_demo_tells_programs_its_numbers_and_nothing_else() {
     let members: Vec<&str> = report.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         members,
-        ["folder", "write", "array", "plane", "update", "reshard", "read", "verify"]
+        ["folder", "write", "image", "plane", "box", "update", "reshard", "read", "verify"]
     );
     assert_eq!(report["write"]["objects_written"], 8);
     assert_eq!(report["write"]["chunks_encoded"], 190);
     assert_eq!(report["write"]["chunks_empty"], 322);
-    assert_eq!(report["array"]["stored"]["chunks"], 190);
-    assert_eq!(report["plane"]["region"], "128");
+    let levels = &report["image"]["ome"]["levels"];
+    assert_eq!(levels[0]["stored"]["chunks"], 190);
+    assert_eq!(levels[2]["scale"], json!([2.0, 1.0, 1.0]));
+    assert_eq!(levels[2]["translation"], json!([0.75, 0.375, 0.375]));
+    assert_eq!(report["image"]["ome"]["labels"], json!(["ball"]));
+    assert_eq!(report["plane"]["region"], "z=64");
+    assert_eq!(report["box"]["region"], "128:129,120:136,96:160");
     assert!(report["plane"]["bytes_read"].as_u64() < report["read"]["bytes_read"].as_u64());
     assert_eq!(report["update"]["chunks_encoded"], 8);
     assert_eq!(report["update"]["chunks_kept"], 0);
     assert!(report["update"]["bytes_written"].as_u64().unwrap() < 1 << 20);
-    assert_eq!(report["reshard"]["chunks_moved"], 190);
-    assert_eq!(report["reshard"]["objects_written"], 1);
-    assert_eq!(report["verify"]["chunks_decoded"], 190);
+    // One shard for each level of the image and of its labels.
+    assert_eq!(report["reshard"]["objects_written"], 6);
+    assert_eq!(report["verify"]["objects"], 6);
+    let chunks = report["verify"]["chunks_decoded"].as_u64();
+    assert!(chunks > Some(190 + 56 + 8) && report["reshard"]["chunks_moved"].as_u64() == chunks);
     assert!(report["read"]["seconds"].as_f64().unwrap() > 0.0);
 }
 

@@ -6,6 +6,7 @@
 //! places.
 
 mod frame;
+mod growing;
 mod sequencer;
 mod slots;
 
@@ -19,6 +20,7 @@ use crate::shard::ShardIndex;
 use sequencer::Sequencer;
 
 pub use frame::{Frame, IndexedFrame, Uint64Frame};
+pub use growing::GrowingObject;
 pub use sequencer::{Batch, Piece};
 pub use slots::{MakeBatch, Sink, Slots, Taken};
 

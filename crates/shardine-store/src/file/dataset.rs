@@ -21,7 +21,7 @@ use nix::fcntl::OFlag;
 
 use super::disk::{DiskLook, DiskStep};
 use super::object::TRUST;
-use super::stamp::Stamp;
+use super::stamp::{ObjectTimes, Stamp};
 use super::temporary::job_folder;
 use super::{FileStore, failed, is_missing, lacks_locks};
 use crate::{Key, StoreError};
@@ -138,6 +138,13 @@ impl FileStore {
             Err(e) if is_missing(&e) => Ok(None),
             Err(e) => Err(failed("examine", &path, e)),
         }
+    }
+
+    /// When an object was changed; `None` if there is none. One `stat`.
+    pub fn times(&self, key: &Key) -> Result<Option<ObjectTimes>, StoreError> {
+        let path = self.path(key);
+        let found = self.0.disk.find(&path).map_err(|e| failed("examine", &path, e))?;
+        Ok(found.map(|found| Stamp::from(&found).into()))
     }
 
     /// The identity of the folder that is now in this place; `None` if there is none.

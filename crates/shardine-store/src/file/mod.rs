@@ -13,6 +13,7 @@ mod modes;
 mod object;
 mod publish;
 mod recover;
+mod redirect;
 mod stamp;
 mod temporary;
 mod tree;
@@ -36,6 +37,7 @@ pub use dataset::{DocumentStamp, FolderAlone, FolderHold, FolderIdentity};
 pub use disk::{DiskLook, DiskObserver, DiskStep, Verdict};
 pub use listing::{FolderId, Survey};
 pub use modes::Modes;
+pub use stamp::ObjectTimes;
 pub use temporary::is_own_file;
 pub use tree::{FolderLock, FolderPart, FolderState, JobLock};
 

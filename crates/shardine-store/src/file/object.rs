@@ -56,11 +56,9 @@ impl FileObject {
         path: PathBuf,
         file: File,
     ) -> Result<Self, StoreError> {
-        let asked = SystemTime::now();
         let found = store.0.disk.examine_open(&file, &path);
         let found = found.map_err(|e| failed("examine", &path, e))?;
         let stamp = Stamp::from(&found);
-        let trusted = if stamp.has_settled(asked) { TRUST } else { 0 };
         Ok(Self {
             store: store.clone(),
             key: key.clone(),
@@ -69,7 +67,9 @@ impl FileObject {
             stamp,
             version: OnceLock::new(),
             opened: Instant::now(),
-            trusted: AtomicU64::new(trusted),
+            // Opening may have waited for a writer. If the file was replaced in the meantime, its
+            // times will never say so: they already did.
+            trusted: AtomicU64::new(0),
         })
     }
 
@@ -194,6 +194,21 @@ mod tests {
     use crate::Store;
     use std::fs;
     use std::time::Duration;
+
+    #[test]
+    fn a_file_that_was_replaced_while_it_was_opened_is_not_current() {
+        let root = tempfile::tempdir().unwrap();
+        let store = FileStore::new(root.path());
+        let (path, key) = (root.path().join("a"), Key::new("a").unwrap());
+        fs::write(&path, b"old").unwrap();
+        let file = File::open(&path).unwrap();
+        fs::write(root.path().join("b"), b"new").unwrap();
+        fs::rename(root.path().join("b"), &path).unwrap();
+        // Until the times of the old file have settled.
+        std::thread::sleep(Duration::from_millis(120));
+        let object = FileObject::from_file(&store, &key, path, file).unwrap();
+        assert!(!object.is_current().unwrap());
+    }
 
     #[test]
     fn the_times_of_a_young_file_are_not_trusted() {

@@ -284,7 +284,7 @@ fn reveal(store: &FileStore, new: Durable) -> Result<Version, StoreError> {
 }
 
 /// Makes the entries of folders durable, and the entries of folders that were created for them.
-fn sync_folders(
+pub(super) fn sync_folders(
     store: &FileStore,
     system: Option<&File>,
     touched: BTreeSet<PathBuf>,

@@ -81,6 +81,22 @@ impl Stamp {
     }
 }
 
+/// When an object was changed, in seconds and nanoseconds since 1970. Comparable with those of other
+/// objects in the same store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ObjectTimes {
+    /// When its bytes were written, as a program may set it: a copy may have the time of the original.
+    pub modified: (i64, i64),
+    /// When it came to its place, or anything about it was changed. No program can set it.
+    pub changed: (i64, i64),
+}
+
+impl From<Stamp> for ObjectTimes {
+    fn from(stamp: Stamp) -> Self {
+        Self { modified: stamp.modified, changed: stamp.changed }
+    }
+}
+
 impl From<&Metadata> for Stamp {
     fn from(m: &Metadata) -> Self {
         Self {

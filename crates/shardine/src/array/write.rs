@@ -7,7 +7,7 @@ use super::span::Call;
 use crate::Error;
 use crate::engine::{Patch, WriteOptions, WriteReport};
 use crate::selection::{IntoRegion, Region, Selection};
-use crate::source::{MemorySource, Source};
+use crate::source::{MemorySource, PartOfSource, Source};
 
 impl Array {
     /// Writes a region from memory, whatever the type: for strings and other variable-length
@@ -90,6 +90,25 @@ impl Array {
         self.format.check_writable(&self.location)?;
         let selection = region.resolve_in(self.shape())?;
         self.write_patches(&[Patch { selection, source }], options)
+    }
+
+    /// Writes several boxes from one source, whose coordinates are those of the array.
+    pub(crate) fn write_boxes(
+        &self,
+        boxes: &[Selection],
+        source: &dyn Source,
+        options: &WriteOptions,
+    ) -> Result<WriteReport, Error> {
+        self.format.check_writable(&self.location)?;
+        let part = |selection: &Selection| {
+            let start = selection.axes.iter().map(|axis| axis.start).collect();
+            PartOfSource { source, start }
+        };
+        let parts: Vec<PartOfSource<'_>> = boxes.iter().map(part).collect();
+        let patches = boxes.iter().zip(&parts);
+        let patches =
+            patches.map(|(selection, part)| Patch { selection: selection.clone(), source: part });
+        self.write_patches(&patches.collect::<Vec<_>>(), options)
     }
 
     pub(super) fn write_patches(

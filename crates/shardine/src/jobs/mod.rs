@@ -3,13 +3,14 @@
 //! | job | what it does |
 //! |---|---|
 //! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
-//! | [`convert_to_volume`], [`convert_to_zarr`] | converts arrays to a precomputed volume, or a data set to arrays |
+//! | [`convert_to_ome`], [`convert_to_volume`], [`convert_to_zarr`] | converts a data set to OME-Zarr, arrays to a precomputed volume, a data set to arrays |
 //! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
 //! | [`copy`] | copies a data set to another store, byte for byte |
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
-//! | [`migrate`] | Zarr version 2 to 3; the chunks stay where they are |
+//! | [`pyramid`] | the lower levels of an image, in one pass over the finest |
+//! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
 //! | [`abort_unfinished_uploads`] | for a program that is about to exit: leaves no parts of uploads behind |
@@ -46,6 +47,7 @@ mod frame;
 mod import;
 mod losses;
 mod migrate;
+mod pyramid;
 mod rebuild;
 mod repack;
 mod repack_volume;
@@ -66,15 +68,21 @@ pub use compare::{
     compare, compare_objects,
 };
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm,
-    convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, VolumeForm, ZarrForm,
+    convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
 pub use import::{ImportError, ImportOptions, ImportReport, import};
 pub use losses::LOSS_RECORD;
-pub use migrate::{MigrateError, MigrateOptions, MigrateSummary, Migrated, RefusedNode, migrate};
+pub use migrate::{
+    MigrateError, MigrateOptions, MigrateSummary, Migrated, MigratedChange, RefusedNode, migrate,
+};
+pub use pyramid::{
+    LevelCounts, PYRAMID_MARKER, PyramidError, PyramidLevel, PyramidOptions, PyramidPlan,
+    PyramidReport, PyramidSummary, PyramidTask, pyramid,
+};
 pub use rebuild::{PartOutcome, RebuildJob, RebuildPlan, RebuildTask, TaskReport, recover};
 pub use repack::{
     REPACK_MARKER, RepackCheck, RepackError, RepackOptions, RepackOutcome, RepackedArray, repack,

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use shardine_store::StoreError;
 
+use super::frame::switch::Switch;
 use super::frame::{Exchange, JobContext};
 use super::rebuild::Settled;
 use super::repack::settle_array;
@@ -12,11 +13,12 @@ use crate::precomputed::INFO;
 use crate::zarr::DOCUMENT;
 use crate::{Error, Location};
 
-/// A job that rebuilds a data set in its place, and has not ended.
+/// A job that rebuilds a data set in its place, or changes its documents together, and has not
+/// ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnfinishedJob {
-    /// The folder in which it works, beside the data set.
+    /// The folder in which it works: beside the data set, or in it if only documents change.
     pub folder: String,
     /// The command that has begun it, if that is known.
     pub command: Option<String>,
@@ -30,6 +32,24 @@ pub struct UnfinishedJob {
 /// Until such a job has ended the data set is the old one, or the new one, whole in either case.
 /// Some `stat`, and one read if there is a job. Nothing for stores other than files.
 pub fn unfinished_job(location: &Location) -> Result<Option<UnfinishedJob>, Error> {
+    match unfinished_rebuild(location)? {
+        None => unfinished_switch(location),
+        rebuild => Ok(rebuild),
+    }
+}
+
+/// A change of several documents of the hierarchy at a place that has not ended.
+pub(super) fn unfinished_switch(location: &Location) -> Result<Option<UnfinishedJob>, Error> {
+    let Some(switch) = Switch::of(location)? else { return Ok(None) };
+    if !switch.is_begun()? {
+        return Ok(None);
+    }
+    let (folder, command) = (switch.folder(), switch.command()?);
+    Ok(Some(UnfinishedJob { folder, command, in_use: switch.is_in_use() }))
+}
+
+/// A job that rebuilds the data set at a place, in a folder beside it.
+pub(super) fn unfinished_rebuild(location: &Location) -> Result<Option<UnfinishedJob>, Error> {
     let Some(job) = job_at(location)? else { return Ok(None) };
     let command = match job.marker() {
         Ok(marker) => marker.and_then(|marker| marker.command),
@@ -65,6 +85,11 @@ fn job_at(location: &Location) -> Result<Option<Exchange>, Error> {
 /// already, and otherwise removes what it has built. `None` if there is none, or a process is at
 /// work on it.
 pub(super) fn settle(context: &JobContext, location: &Location) -> Result<Option<Settled>, Error> {
+    if let Some(switch) = Switch::of(location)?
+        && switch.is_begun()?
+    {
+        return if switch.is_in_use() { Ok(None) } else { switch.settle() };
+    }
     let Some(job) = job_at(location)? else { return Ok(None) };
     if job.beside.is_job_in_use(&job.work) {
         return Ok(None);

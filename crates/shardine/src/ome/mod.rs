@@ -45,6 +45,7 @@ pub use model::{
 };
 pub use placement::LevelPlacement;
 pub use transformation::{OnAxes, Parameters, SystemRef, Transformation, TransformationKind};
+pub(crate) use units::is_length_of_specification;
 pub use units::{length_in_nanometers, time_in_seconds};
 pub use version::{OmeRelease, OmeVersion, UnknownVersion};
 

@@ -111,7 +111,7 @@ impl Image {
     }
 
     /// What the level's own transformations say.
-    pub(super) fn own_placement(&self, level: &Level) -> Result<LevelPlacement, OmeError> {
+    pub(crate) fn own_placement(&self, level: &Level) -> Result<LevelPlacement, OmeError> {
         let mut placement = LevelPlacement::identity(self.axes.len());
         for one in &level.transformations {
             placement.then(one).map_err(|reason| {

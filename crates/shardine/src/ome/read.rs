@@ -98,6 +98,17 @@ impl OmeMetadata {
     }
 }
 
+impl OmeMetadata {
+    /// Whether an attribute of a group is part of its OME-Zarr metadata, and not one of its own.
+    pub fn is_attribute(attributes: &Map<String, Value>, name: &str) -> bool {
+        match home(attributes) {
+            None => false,
+            Some(Home::Member(member)) => member == name,
+            Some(Home::Attributes) => MEMBERS.contains(&name) && name != "scene",
+        }
+    }
+}
+
 /// The version that the objects of 0.4 and before state.
 fn stated_inside(members: &Other) -> Option<&Value> {
     let image = members.get("multiscales").and_then(|images| images.get(0));

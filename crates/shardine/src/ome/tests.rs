@@ -199,6 +199,20 @@ fn what_is_no_ome_zarr_is_left_alone() {
 }
 
 #[test]
+fn the_attributes_of_a_user_are_told_from_the_metadata() {
+    let own = |document: Value| -> Vec<String> {
+        let attributes = attributes(document);
+        let own = attributes.keys().filter(|name| !OmeMetadata::is_attribute(&attributes, name));
+        own.cloned().collect()
+    };
+    assert_eq!(own(json!({"ome": {"plate": {}}, "labels": ["a"], "mine": 1})), ["labels", "mine"]);
+    assert_eq!(own(json!({"multiscales": [], "omero": {}, "scene": 1})), ["scene"]);
+    assert_eq!(own(json!({"https://ngff.openmicroscopy.org/0.6": {}, "ome": 7})), ["ome"]);
+    assert_eq!(own(json!({"omero": 1, "labels": "none"})), Vec::<String>::new());
+    assert_eq!(own(json!({"labels": "none"})), ["labels"]);
+}
+
+#[test]
 fn what_cannot_be_understood_is_named() {
     let image = |image: Value| json!({ "multiscales": [image] });
     for (document, expected) in [

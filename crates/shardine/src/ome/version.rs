@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A version of OME-Zarr, as a document spells it.
 ///
 /// ```
@@ -12,7 +14,8 @@ use std::str::FromStr;
 /// assert!(OmeVersion::from(OmeRelease::V0_5) < version);
 /// # Ok::<(), &str>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct OmeVersion {
     release: OmeRelease,
     spelling: String,
@@ -78,6 +81,20 @@ impl From<OmeRelease> for OmeVersion {
     }
 }
 
+impl From<OmeVersion> for String {
+    fn from(version: OmeVersion) -> Self {
+        version.spelling
+    }
+}
+
+impl TryFrom<String> for OmeVersion {
+    type Error = UnknownVersion;
+
+    fn try_from(text: String) -> Result<Self, UnknownVersion> {
+        text.parse()
+    }
+}
+
 /// A text that is no version of OME-Zarr known here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{}\" is not an OME-Zarr version that is known: 0.1 to 0.6", .text.escape_debug())]
@@ -134,6 +151,11 @@ mod tests {
         ] {
             let version: OmeVersion = text.parse().unwrap();
             assert_eq!((version.release(), version.to_string().as_str()), (release, text));
+            let json = serde_json::to_string(&version).unwrap();
+            assert_eq!(
+                (json.as_str(), serde_json::from_str(&json).ok()),
+                (&*format!("\"{text}\""), Some(version))
+            );
         }
         for text in ["", "0.7", "0.40", "0.4rc1", "0.6rc", "0.6.devx", "1.0", "0.6rc00000000000"] {
             assert!(text.parse::<OmeVersion>().is_err(), "{text}");

@@ -27,6 +27,7 @@ pub use array_layout::{ArrayLayout, ArrayLayoutError, FillChoice, LayoutPart};
 pub use chunk::chunk_shape;
 pub use figures::{Figures, ObjectCount, View};
 pub use packing::chunks_per_shard_for;
+pub(crate) use packing::chunks_per_shard_in_turn;
 pub use recommend::{Action, Recommendation, recommend};
 pub use rule::{Choice, Rule};
 pub(crate) use sample::sample_of_source;

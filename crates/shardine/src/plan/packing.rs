@@ -35,6 +35,27 @@ pub fn chunks_per_shard_for(
     packed
 }
 
+/// The same, where shards are extended along some axes first: along those of `turns[0]`, and only
+/// if the whole grid along them is not enough, along those of `turns[1]`, and so on. At most `most`
+/// chunks go into a shard.
+pub(crate) fn chunks_per_shard_in_turn(
+    chunk_grid: &[u64],
+    turns: &[Vec<usize>],
+    encoded_chunk_bytes: u64,
+    target_bytes: u64,
+    most: u64,
+) -> Vec<u64> {
+    let mut packed = vec![1; chunk_grid.len()];
+    let limits = Limits { target: target_bytes, chunks: most.min(MAX_CHUNKS_PER_SHARD) };
+    for axes in turns {
+        grow(&mut packed, axes, chunk_grid, encoded_chunk_bytes, limits);
+        if axes.iter().any(|&k| packed[k] < chunk_grid[k]) {
+            break;
+        }
+    }
+    packed
+}
+
 /// Limits on the size of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -99,6 +120,17 @@ mod tests {
             assert_eq!(chunks_per_shard_for(grid, bytes, 64 << 20), expected, "{grid:?} {bytes}");
         }
         assert_eq!(chunks_per_shard_for(&[u64::MAX], 0, u64::MAX), [MAX_CHUNKS_PER_SHARD]);
+        // Images before channels before time points.
+        for (grid, most, expected) in [
+            (&[100, 3, 8, 64, 64][..], 1 << 15, &[1, 1, 8, 8, 8][..]),
+            (&[100, 3, 2, 4, 4], 1 << 15, &[4, 3, 2, 4, 4]),
+            (&[1, 3, 2, 4, 4], 1 << 15, &[1, 3, 2, 4, 4]),
+            (&[100, 3, 8, 64, 64], 64, &[1, 1, 4, 4, 4]),
+        ] {
+            let turns = [vec![2, 3, 4], vec![1], vec![0]];
+            let found = chunks_per_shard_in_turn(grid, &turns, 128 << 10, 64 << 20, most);
+            assert_eq!(found, expected, "{grid:?}");
+        }
         assert_eq!(chunks_per_shard_for(&[u64::MAX, u64::MAX], u64::MAX, u64::MAX), [1, 1]);
     }
 

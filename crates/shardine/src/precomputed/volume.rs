@@ -15,6 +15,8 @@ use crate::engine::tuning::GZIP_LEVEL;
 use crate::engine::{ChunkSet, EdgeLayouts, Packing, Uint64Packing};
 use crate::keyed::KeyedShards;
 use crate::layout::Layout;
+use crate::ome::AxisRole;
+use crate::physical::PhysicalAxis;
 use crate::precomputed::key_values::{KeyValueStore, PayloadKind};
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::shard::uint64::Encoding;
@@ -99,6 +101,13 @@ impl Volume {
         let volume = Self::bind(engine, location, info);
         for (level, scale) in volume.info.scales().iter().enumerate() {
             volume.array(level)?;
+            // Each would overwrite the chunks of the other.
+            let is_same = |other: &Scale| other.key == scale.key;
+            if let Some(first) = volume.info.scales().iter().take(level).position(is_same) {
+                let reason = format!("is that of scales[{first}], whose chunks it would overwrite");
+                let source = InfoError { member: format!("scales[{level}].key"), reason };
+                return Err(Error::Info { object: location.key(INFO)?, source });
+            }
             if let ChunkEncoding::Jxl | ChunkEncoding::Compresso = scale.encoding {
                 let reason = format!("\"{}\" can be read, but not written", scale.encoding.name());
                 let source = InfoError { member: format!("scales[{level}].encoding"), reason };
@@ -370,6 +379,20 @@ impl DataSet for Volume {
     fn origin(&self, level: usize) -> Option<Vec<i64>> {
         let [x, y, z] = self.info.scales().get(level)?.voxel_offset;
         Some(vec![x, y, z, 0])
+    }
+
+    /// In nanometers. Coordinates count from the corner of a voxel, positions are those of centres.
+    fn physical(&self, level: usize) -> Result<Option<Vec<PhysicalAxis>>, Error> {
+        let scale = self.scale(level)?;
+        let centre = |axis: usize| (scale.voxel_offset[axis] as f64 + 0.5) * scale.resolution[axis];
+        let space = |(axis, name): (usize, &str)| {
+            let (step, unit) = (scale.resolution[axis], Some("nanometer"));
+            PhysicalAxis::new(name, AxisRole::Space, unit, step, centre(axis))
+        };
+        let mut axes: Vec<PhysicalAxis> =
+            ["x", "y", "z"].into_iter().enumerate().map(space).collect();
+        axes.push(PhysicalAxis::new("channel", AxisRole::Channel, None, 1.0, 0.0));
+        Ok(Some(axes))
     }
 
     fn attributes(&self, level: Option<usize>) -> Map<String, Value> {

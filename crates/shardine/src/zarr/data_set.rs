@@ -10,6 +10,8 @@ use super::node::{
 };
 use super::{ArrayNode, Child, Group, Node, OpaqueArray};
 use crate::format::{Contents, ContentsError, DocumentNames, Format};
+use crate::ome::OmeAxis;
+use crate::physical::PhysicalAxis;
 use crate::set::{DataSet, PartContent, SetKind, SetPart};
 use crate::zarr::ZarrFormat;
 use crate::{Array, Engine, Error, Location};
@@ -132,15 +134,44 @@ impl DataSet for Group {
 
     /// A level of an OME-Zarr image. One read; three for version 2.
     fn array(&self, level: usize) -> Result<Array, Error> {
-        let levels = self.levels()?;
+        let metadata = self.ome()?;
+        let image = metadata.as_ref().and_then(|metadata| metadata.image());
         let at = || Group::location(self).to_string();
-        if levels.is_empty() {
+        let Some(image) = image.filter(|image| !image.levels.is_empty()) else {
             return Err(Error::NotAnArray { at: at() });
+        };
+        let Some(found) = image.levels.get(level) else {
+            return Err(Error::NoLevel { at: at(), level, levels: image.levels.len() });
+        };
+        let array = self.level(&found.path)?.into_array();
+        // Arrays of version 2 have no names for their axes; the image has.
+        let is_named = array.axis_names().is_some() || array.shape().len() != image.axes.len();
+        match is_named {
+            true => Ok(array),
+            false => {
+                let names = image.axes.iter().map(|axis| Some(axis.name.clone())).collect();
+                Ok(array.with_axis_names(Some(names)))
+            }
         }
-        match levels.get(level) {
-            Some(path) => Ok(self.level(path)?.into_array()),
-            None => Err(Error::NoLevel { at: at(), level, levels: levels.len() }),
+    }
+
+    fn physical(&self, level: usize) -> Result<Option<Vec<PhysicalAxis>>, Error> {
+        let metadata = self.ome()?;
+        let Some(image) = metadata.as_ref().and_then(|metadata| metadata.image()) else {
+            return Ok(None);
+        };
+        let own = image.levels.get(level).is_some_and(|level| !level.transformations.is_empty());
+        if !own && image.transformations.is_empty() {
+            return Ok(None);
         }
+        let at = || Group::location(self).to_string();
+        let wrong = |source| Error::Ome { at: at(), source: Box::new(source) };
+        let placed = image.placement(level).map_err(wrong)?;
+        let axes = image.axes.iter().zip(placed.scale.iter().zip(&placed.translation));
+        let axis = |(axis, (&scale, &first)): (&OmeAxis, (&f64, &f64))| {
+            PhysicalAxis::new(&axis.name, axis.role(), axis.unit.as_deref(), scale, first)
+        };
+        Ok(Some(axes.map(axis).collect()))
     }
 
     fn parts(&self) -> Result<Vec<SetPart>, Error> {

@@ -9,6 +9,7 @@ mod contents;
 mod create;
 mod data_set;
 mod flat_codecs;
+mod image_level;
 pub mod metadata;
 mod node;
 mod node_names;
@@ -39,11 +40,14 @@ pub use consolidated::{StaleCopy, consolidate, remove_consolidated, renew_consol
 pub use create::CreateOptions;
 pub(crate) use data_set::Zarr;
 pub(crate) use flat_codecs::{FlatCodecs, SHARDING};
+pub use image_level::ImageLevel;
 pub use metadata::ZarrFormat;
+pub(crate) use node::array_document;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{
-    DOCUMENT, V2_DOCUMENTS, consolidated_name, node_documents, read_document, read_v2, read_v3,
+    DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, V2_CONSOLIDATED, V2_DOCUMENTS, V2_GROUP, consolidated_name,
+    node_documents, read_document, read_v2, read_v3,
 };
 pub(crate) use node_names::node_names;
 pub use opaque_array::OpaqueArray;

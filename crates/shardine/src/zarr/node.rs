@@ -18,10 +18,10 @@ use crate::{Engine, Error, Location};
 pub(crate) const DOCUMENT: &str = "zarr.json";
 
 /// The documents of version 2.
-pub(super) const V2_ARRAY: &str = ".zarray";
-pub(super) const V2_GROUP: &str = ".zgroup";
-pub(super) const V2_ATTRIBUTES: &str = ".zattrs";
-pub(super) const V2_CONSOLIDATED: &str = ".zmetadata";
+pub(crate) const V2_ARRAY: &str = ".zarray";
+pub(crate) const V2_GROUP: &str = ".zgroup";
+pub(crate) const V2_ATTRIBUTES: &str = ".zattrs";
+pub(crate) const V2_CONSOLIDATED: &str = ".zmetadata";
 
 /// All version 2 documents, in the order in which they may be removed.
 pub(crate) const V2_DOCUMENTS: [&str; 4] = [V2_CONSOLIDATED, V2_ARRAY, V2_GROUP, V2_ATTRIBUTES];

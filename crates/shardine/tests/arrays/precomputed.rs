@@ -341,6 +341,17 @@ fn writers_of_one_shard_do_not_lose_each_others_chunks() {
     }
 }
 
+#[test]
+fn two_scales_that_would_overwrite_each_other_are_not_created() {
+    let scale = json!({"key": "s", "size": [8, 8, 8], "resolution": [1, 1, 1],
+        "voxel_offset": [0, 0, 0], "chunk_sizes": [[8, 8, 8]], "encoding": "raw"});
+    let document = json!({"type": "image", "data_type": "uint8", "num_channels": 1,
+        "scales": [scale, scale]});
+    let info = VolumeInfo::parse(document.to_string().as_bytes()).unwrap();
+    let refused = Volume::create(&engine(), &Location::memory(), info).unwrap_err().to_string();
+    assert!(refused.contains("is that of scales[0]"), "{refused}");
+}
+
 fn kv(store: &Arc<dyn Store>, kind: PayloadKind) -> KeyValueStore {
     let sharding = json!({
         "@type": "neuroglancer_uint64_sharded_v1", "hash": "murmurhash3_x86_128",

@@ -9,7 +9,8 @@ use shardine_store::{Key, LeftoverKind, StoreError};
 use super::{Finding, FindingKind, Untold, VerifySummary};
 use crate::engine::Crew;
 use crate::jobs::frame::{JobContext, JobProgress, Part};
-use crate::jobs::unfinished_job;
+use crate::jobs::unfinished::{unfinished_rebuild, unfinished_switch};
+use crate::zarr::DOCUMENT;
 use crate::{Engine, Error, Location};
 
 /// What to check, and how much to report.
@@ -279,6 +280,10 @@ impl<'a> Run<'a> {
                     FindingKind::SetAside,
                     "a journal that belonged to another version of its object was set aside",
                 ),
+                LeftoverKind::Job if changes_documents(leftover.object.as_ref()) => (
+                    FindingKind::UnfinishedJob,
+                    "a job changing the documents of this hierarchy was interrupted",
+                ),
                 LeftoverKind::Job => (
                     FindingKind::UnfinishedJob,
                     "a job rebuilding the array next to it was interrupted",
@@ -295,7 +300,10 @@ impl<'a> Run<'a> {
             };
             let message = match (leftover.kind, &leftover.object) {
                 (LeftoverKind::Job, Some(object)) => {
-                    let job = unfinished_job(&location.at(Some(object.clone())));
+                    let job = match changes_documents(Some(object)) {
+                        true => unfinished_switch(&location.at(folder.cloned())),
+                        false => unfinished_rebuild(&location.at(Some(object.clone()))),
+                    };
                     match job.ok().flatten().and_then(|job| job.command) {
                         Some(command) => format!("{what}, started by `{command}`"),
                         None => what.to_owned(),
@@ -313,4 +321,9 @@ impl<'a> Run<'a> {
     pub fn first_journal_of(&self, object: &Key) -> bool {
         self.report().journals.insert(object.clone())
     }
+}
+
+/// Whether the job on an object changes documents, its own among them.
+fn changes_documents(object: Option<&Key>) -> bool {
+    object.is_some_and(|object| object.as_str().rsplit('/').next() == Some(DOCUMENT))
 }

@@ -24,14 +24,6 @@ pub enum CompareError {
         /// The second.
         b: String,
     },
-    /// What OME-Zarr says of the levels of a group cannot be understood.
-    #[error("{at}: {reason}")]
-    Levels {
-        /// Which group.
-        at: String,
-        /// What is wrong.
-        reason: String,
-    },
     /// A file has elements of a type that arrays do not have.
     #[error("{name}: has elements of type {descr}, which no array can hold")]
     FileType {
@@ -79,7 +71,6 @@ impl CompareError {
             Self::NoLevels { .. } => "leave out the level",
             Self::RawFile { .. } => "use a .npy file",
             Self::Unlisted { .. } => "compare the elements, or copy the data set to files first",
-            Self::Levels { .. } => "name one of its arrays",
             Self::FileType { .. } | Self::File { .. } | Self::Nothing { .. } => return None,
         };
         Some(hint.to_owned())

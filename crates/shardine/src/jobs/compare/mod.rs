@@ -3,6 +3,7 @@
 mod axes;
 mod elements;
 mod error;
+mod images;
 mod objects;
 mod operand;
 mod report;

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::axes::matched;
 use super::elements::Pair;
+use super::images::{alike, level_axes};
 use super::operand::{ElementFile, Operand};
 use super::report::{AttributeDiffers, CompareSide, CompareSummary, Difference, DifferenceKind};
 use super::{CompareError, CompareOptions};
-use crate::jobs::convert::Multiscale;
 use crate::jobs::frame::{JobContext, JobProgress};
 use crate::precomputed::Volume;
 use crate::set::MAX_DEPTH;
@@ -46,6 +46,25 @@ pub(super) enum ArrayOf {
 struct Node {
     path: String,
     content: Content,
+    /// Whether it is a level of an OME-Zarr image, which says what its axes are.
+    is_level: bool,
+}
+
+impl Node {
+    fn new(path: String, content: Content) -> Self {
+        Self { path, content, is_level: false }
+    }
+
+    /// The same array as a level whose image names its axes.
+    fn with_axes(self, names: &[Option<String>]) -> Self {
+        let Content::Array { array, of } = self.content else { return self };
+        let fits = array.axis_names().is_none() && names.len() == array.shape().len();
+        let array = match fits {
+            true => Box::new((*array).with_axis_names(Some(names.to_vec()))),
+            false => array,
+        };
+        Self { content: Content::Array { array, of }, is_level: true, ..self }
+    }
 }
 
 /// What elements are read from, kept where it is.
@@ -78,7 +97,11 @@ pub(super) struct Run<'a> {
     options: &'a CompareOptions,
     tell: &'a mut dyn FnMut(Difference),
     summary: CompareSummary,
+    /// The axes of the levels of images in A and in B, by their paths.
+    axes: [LevelAxes; 2],
 }
+
+type LevelAxes = BTreeMap<String, Vec<Option<String>>>;
 
 fn is_zarr(format: &str) -> bool {
     format.starts_with("zarr")
@@ -161,7 +184,8 @@ impl<'a> Run<'a> {
         options: &'a CompareOptions,
         tell: &'a mut dyn FnMut(Difference),
     ) -> Self {
-        Self { context, options, tell, summary: CompareSummary::default() }
+        let (summary, axes) = (CompareSummary::default(), Default::default());
+        Self { context, options, tell, summary, axes }
     }
 
     pub fn summary(&self) -> CompareSummary {
@@ -183,7 +207,7 @@ impl<'a> Run<'a> {
             None if is_array(&a) != is_array(&b) => Some(0),
             None => None,
         };
-        let whole = |content| Node { path: String::new(), content };
+        let whole = |content| Node::new(String::new(), content);
         let Some(wanted) = wanted else { return self.nodes(whole(a), whole(b), 0) };
         let engine = self.context.engine();
         let (in_a, in_b) = (a.level(engine, wanted)?, b.level(engine, wanted)?);
@@ -206,8 +230,14 @@ impl<'a> Run<'a> {
         match (&a.content, &b.content) {
             (Content::Set(in_a), Content::Set(in_b)) => {
                 self.set_attributes((&a.path, &**in_a), (&b.path, &**in_b))?;
+                for (axes, (path, set)) in
+                    self.axes.iter_mut().zip([(&a.path, in_a), (&b.path, in_b)])
+                {
+                    axes.extend(axes_of_levels(&**set, path)?);
+                }
                 let engine = self.context.engine();
                 for (of_a, of_b) in pairs(engine, (&a.path, &**in_a), (&b.path, &**in_b))? {
+                    let (of_a, of_b) = (self.known(of_a, 0), self.known(of_b, 1));
                     self.pair(of_a, of_b, depth + 1)?;
                 }
                 Ok(())
@@ -218,6 +248,15 @@ impl<'a> Run<'a> {
                 Ok(())
             }
             _ => self.arrays(&a, &b),
+        }
+    }
+
+    /// A node of A or B, with the names of its axes if an image says them.
+    fn known(&self, node: Option<Node>, side: usize) -> Option<Node> {
+        let node = node?;
+        match self.axes.get(side).and_then(|axes| axes.get(&node.path)) {
+            Some(names) => Some(node.with_axes(names)),
+            None => Some(node),
         }
     }
 
@@ -293,7 +332,9 @@ impl<'a> Run<'a> {
                     self.differ(&a.path, &b.path, kind);
                 }
                 let (names_a, names_b) = (axis_names(first), axis_names(second));
-                if names_a != names_b {
+                // An image says what axes are, even if its arrays do not.
+                let is_said = names_a.is_null() && b.is_level || names_b.is_null() && a.is_level;
+                if names_a != names_b && !is_said {
                     let kind = DifferenceKind::DimensionNames { a: names_a, b: names_b };
                     self.differ(&a.path, &b.path, kind);
                 }
@@ -341,7 +382,7 @@ impl<'a> Run<'a> {
         if self.options.data_only || !comparable {
             return Ok(());
         }
-        let (in_a, in_b) = (attributes_of_set(a)?, attributes_of_set(b)?);
+        let (in_a, in_b) = alike(attributes_of_set(a)?, attributes_of_set(b)?);
         self.attributes(path_a, path_b, in_a, in_b);
         Ok(())
     }
@@ -408,7 +449,7 @@ fn parts(set: &dyn DataSet, path: &str) -> Result<Vec<Node>, Error> {
     let levels = set.kind() == SetKind::Levels;
     let node = |(number, part): (usize, SetPart)| {
         let content = Content::of_part(set, part.content?, levels.then_some(number))?;
-        Ok(Node { path: below(path, &part.name), content })
+        Ok(Node::new(below(path, &part.name), content))
     };
     set.parts()?.into_iter().enumerate().map(node).collect()
 }
@@ -418,9 +459,16 @@ fn named_levels(set: &dyn DataSet) -> Result<Option<Vec<String>>, Error> {
     if !is_zarr(set.format()) {
         return Ok(None);
     }
-    let wrong = |reason| CompareError::Levels { at: set.location().to_string(), reason };
-    let image = Multiscale::find(&attributes(set.location())?).transpose().map_err(wrong)?;
-    Ok(image.map(|image| image.levels.into_iter().map(|level| level.path).collect()))
+    Ok(Some(set.levels()?).filter(|levels| !levels.is_empty()))
+}
+
+/// The names of the axes of levels, by path, as the attributes of a group say them.
+fn axes_of_levels(set: &dyn DataSet, path: &str) -> Result<LevelAxes, Error> {
+    if !is_zarr(set.format()) {
+        return Ok(LevelAxes::new());
+    }
+    let found = level_axes(&attributes(set.location())?).into_iter();
+    Ok(found.map(|(level, names)| (below(path, &level), names)).collect())
 }
 
 /// The levels of a group by their paths below it, in their order.
@@ -429,9 +477,14 @@ fn open_levels(
     (group, path): (&dyn DataSet, &str),
     names: &[String],
 ) -> Result<Vec<Node>, Error> {
+    let axes = axes_of_levels(group, path)?;
     let level = |name: &String| {
         let content = Content::of_set(open_in(engine, group.location().join(name)?)?)?;
-        Ok(Node { path: below(path, name), content })
+        let node = Node::new(below(path, name), content);
+        Ok(match axes.get(&node.path) {
+            Some(names) => node.with_axes(names),
+            None => node,
+        })
     };
     names.iter().map(level).collect()
 }

@@ -1,10 +1,17 @@
-//! Converts between Zarr and Neuroglancer's precomputed format: encoded chunks are moved wherever
-//! their bytes mean the same on both sides.
+//! Converts between formats: encoded chunks are moved wherever their bytes mean the same on both
+//! sides.
 
 mod error;
-mod multiscale;
+mod hierarchy;
+mod images;
+mod level_array;
 mod new_info;
+mod nodes;
+mod ome_form;
 mod options;
+mod positions;
+mod restored;
+mod to_ome;
 mod to_volume;
 mod to_zarr;
 mod view;
@@ -13,8 +20,10 @@ use super::frame::JobKind;
 use crate::zarr::CONVERT_MARKER;
 
 pub use error::ConvertError;
-pub(super) use multiscale::Multiscale;
+pub use ome_form::OmeForm;
 pub use options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm, ZarrForm};
+pub use to_ome::convert_to_ome;
+pub(super) use to_ome::plan_to_ome;
 pub use to_volume::convert_to_volume;
 pub(super) use to_volume::plan_to_volume;
 pub use to_zarr::convert_to_zarr;

@@ -96,7 +96,7 @@ fn told(level: &OldLevel) -> (Option<[f64; 3]>, Option<[i64; 3]>) {
     let resolution = triple(attributes.get("resolution"), |value| value.as_f64());
     let resolution = resolution.filter(|values| values.iter().all(|n| n.is_finite() && *n > 0.0));
     let offset = triple(attributes.get("voxel_offset"), |value| value.as_i64());
-    (said.resolution.or(resolution), said.offset.or(offset))
+    (said.map(|said| said.resolution).or(resolution), said.map(|said| said.offset).or(offset))
 }
 
 fn finest(first: &OldLevel, form: &VolumeForm) -> ([f64; 3], [i64; 3]) {

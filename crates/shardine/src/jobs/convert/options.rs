@@ -8,14 +8,17 @@ use crate::plan::{ValueSizes, VolumePacking};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
 use crate::shard::uint64::{Encoding, Sharding};
+use crate::zarr::ZarrFormat;
+use crate::zarr::metadata::Separator;
 
 /// How to convert a data set, whatever the target format.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// The new chunk shape: lengths along x, y and z, and for a Zarr array optionally along
-    /// channel. Chunks are then re-encoded.
+    /// The new chunk shape: of a volume, or of arrays made from one, lengths along x, y and z, and
+    /// for a Zarr array optionally along channel; of an image lengths along its last axes. Chunks
+    /// are then re-encoded.
     pub chunk: Option<Vec<u64>>,
     /// How the result is checked; `None` means [`RepackCheck::Bytes`] for files and
     /// [`RepackCheck::None`] for a remote store.
@@ -101,7 +104,7 @@ impl ConvertOptions {
     }
 }
 
-/// The form of the arrays that a volume becomes.
+/// The form of the arrays that a data set becomes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -115,6 +118,11 @@ pub struct ZarrForm {
     /// are, and transpose, bytes and zstd for other encodings. Codec words that do not mention the
     /// order of axes keep the voxel order of the volume.
     pub codecs: Option<CodecChoice>,
+    /// The version of the documents; `None` means 3. Version 2 has no shards.
+    pub zarr_format: Option<ZarrFormat>,
+    /// What separates the numbers in the keys of version 2; `None` means what an array of version 2
+    /// has, and `.` for others.
+    pub separator: Option<Separator>,
 }
 
 impl ZarrForm {
@@ -141,12 +149,29 @@ impl ZarrForm {
         self
     }
 
+    /// Sets the version of the documents.
+    pub fn zarr_format(mut self, format: ZarrFormat) -> Self {
+        self.zarr_format = Some(format);
+        self
+    }
+
+    /// Sets what separates the numbers in the keys of version 2.
+    pub fn separator(mut self, separator: Separator) -> Self {
+        self.separator = Some(separator);
+        self
+    }
+
     pub(super) fn request(&self) -> Value {
-        json!({
+        let mut request = json!({
             "zarr": self.packing,
             "index": self.index,
             "codecs": self.codecs,
-        })
+        });
+        if let Some(format) = self.zarr_format {
+            request["zarr_format"] = json!(format);
+            request["separator"] = json!(self.separator);
+        }
+        request
     }
 }
 
@@ -242,8 +267,8 @@ pub struct ConvertedLevel {
     pub sharding: Option<Sharding>,
     /// The measurement that decided the data encoding, if it was not given.
     pub measured: Option<ValueSizes>,
-    /// The axes of the source, in order.
-    pub axes: Vec<&'static str>,
+    /// The axes of the source, in order; of an image, its own.
+    pub axes: Vec<String>,
     /// Whether the metadata names no axes, so that these are assumed.
     pub axes_assumed: bool,
     /// Whether whole chunks are moved without re-encoding; those cut off at an end of the array
@@ -263,6 +288,9 @@ pub struct ConvertedLevel {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+    /// Nanometres along x, y and z by which a level of a volume is off, beside
+    /// [`position_shift`](ConvertSummary::position_shift), because it begins at a whole voxel.
+    pub position_error: [f64; 3],
 }
 
 impl ConvertedLevel {
@@ -291,6 +319,13 @@ pub struct ConvertSummary {
     pub info_kept: bool,
     /// Why a kept `info` was not written back.
     pub info_not_kept: Option<String>,
+    /// Whether an image has the metadata that a volume kept of it.
+    pub image_kept: bool,
+    /// Why metadata that a volume keeps of an image was not written back.
+    pub image_not_kept: Option<String>,
+    /// Nanometres along x, y and z from a position in an image to that in the volume made of it: a
+    /// volume begins at a whole voxel. At most half a voxel of the finest level.
+    pub position_shift: Option<[f64; 3]>,
     /// Whether the result is complete, or waits for other parts.
     pub outcome: PartOutcome,
 }

@@ -10,13 +10,14 @@ use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work,
 use super::super::span::job_span;
 use super::CONVERT;
 use super::ConvertError;
-use super::multiscale::{Multiscale, Said, Voxels};
 use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
+use super::positions::{VolumePositions, Voxels, volume_name};
 use super::view::{RANK, View};
 use crate::jobs::losses::refuse_array;
+use crate::ome::{Image, OmeMetadata};
 use crate::plan::ValueSizes;
-use crate::precomputed::kept::{self, Seen};
+use crate::precomputed::kept::{self, KeptImage, Seen};
 use crate::precomputed::{DATA_TYPES, INFO, Volume, VolumeInfo};
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::read_document;
@@ -33,9 +34,19 @@ pub(super) struct OldLevel {
     pub attributes: Map<String, Value>,
     pub view: View,
     /// From OME-Zarr metadata.
-    pub voxels: Voxels,
-    /// The same, or why it cannot be used, until it is known whether it is needed.
-    said: Result<Voxels, String>,
+    pub voxels: Option<Voxels>,
+}
+
+/// The levels of a source, and what their group says of them.
+#[derive(Default)]
+struct OldLevels {
+    levels: Vec<OldLevel>,
+    /// The `info` that the group keeps.
+    kept: KeptInfo,
+    /// Where the levels of an OME-Zarr image are, or why that is not known.
+    positions: Option<Result<VolumePositions, String>>,
+    /// The metadata of the image, if the source is all of it.
+    image: Option<KeptImage>,
 }
 
 impl OldLevel {
@@ -52,7 +63,11 @@ impl OldLevel {
 /// The names of the axes decide which is x, y, z and channel (or c); in an array without names they
 /// are assumed to be in this order, which the report says. Levels are ordered by size. For an
 /// OME-Zarr image, `multiscales` names levels and axes, and its scales become the resolution in
-/// nanometres; a time axis is dropped if it has one point, and refused if it has more. Chunks are
+/// nanometres; a time axis is dropped if it has one point, and refused if it has more. Its
+/// translations, of the centres of voxels, become voxel offsets, of their corners; as these are
+/// whole numbers, all levels may be shifted by up to half a voxel of the finest
+/// ([`position_shift`](ConvertSummary::position_shift)). The metadata of the image is kept in the
+/// `info`, so that [`convert_to_ome`](super::convert_to_ome) makes the same image again. Chunks are
 /// moved without decoding where the codecs mean the same: elements stored with x fastest and
 /// channel slowest, little-endian, in gzip where the volume has it, all channels in a chunk. Those
 /// cut off at an end are re-encoded without what is past it. The only fill value of a volume is 0:
@@ -100,18 +115,33 @@ pub(in crate::jobs) fn plan_to_volume(
     options: &ConvertOptions,
 ) -> Result<Planned, Error> {
     let engine = context.engine();
-    let (mut levels, kept) = old_levels(engine, source)?;
-    for level in &mut levels {
+    let OldLevels { mut levels, kept, positions, image } = old_levels(engine, source)?;
+    let positions = match positions {
         // If the resolution is given, the metadata's is not needed.
-        match std::mem::replace(&mut level.said, Ok(Voxels::default())) {
-            Ok(voxels) => level.voxels = voxels,
-            Err(_) if form.resolution.is_some() => {}
-            Err(reason) => return Err(refuse_axes(level.array.location(), reason)),
-        }
+        _ if form.resolution.is_some() => None,
+        Some(Err(reason)) => return Err(refuse_axes(source, reason)),
+        positions => positions.and_then(Result::ok),
+    };
+    for (number, level) in levels.iter_mut().enumerate() {
+        let found = positions.as_ref().and_then(|positions| positions.levels.get(number));
+        level.voxels = found.copied().flatten();
     }
     levels.iter().try_for_each(|level| refuse_array(&level.array))?;
     let mut summary = ConvertSummary::default();
-    let (info, levels, measured) = chosen_info(levels, kept, form, options, &mut summary)?;
+    let kept = kept.map(|kept| kept.and_then(|info| still_there(info, positions.as_ref())));
+    let is_image = image.is_some();
+    let (mut info, levels, measured) =
+        chosen_info(levels, kept, is_image, form, options, &mut summary)?;
+    let keeps_positions = form.voxel_offset.is_none() && !summary.info_kept;
+    if let Some(positions) = positions.filter(|_| keeps_positions) {
+        if positions.shift != [0.0; 3] {
+            summary.position_shift = Some(positions.shift);
+        }
+        if let Some(image) = image {
+            let wrong = |error| refuse_axes(source, format!("{error}"));
+            info = kept::with_image(&info, &image, positions.shift).map_err(wrong)?;
+        }
+    }
     let volume = Volume::bind(engine, target, info);
     let mut reports = Vec::with_capacity(levels.len());
     let mut steps = Vec::with_capacity(levels.len());
@@ -130,6 +160,10 @@ pub(in crate::jobs) fn plan_to_volume(
             axes: old.view.names(),
             axes_assumed: old.view.assumed,
             moves: relates(&old.array, &axes, &new),
+            position_error: match form.voxel_offset {
+                None => old.voxels.map_or([0.0; 3], |voxels| voxels.error),
+                Some(_) => [0.0; 3],
+            },
             ..ConvertedLevel::default()
         };
         let (name, folder) = (report.target.clone(), old.array.location().clone());
@@ -137,7 +171,7 @@ pub(in crate::jobs) fn plan_to_volume(
         let info = Value::Object(volume.info().document().clone());
         let to = TargetRef::Volume { info, level: number, packed: false };
         let work = Work::Array { old: old.array, axes, new };
-        steps.push(Step { name, folder, work, source: from, target: to, document: None });
+        steps.push(Step { name, folder, work, source: from, target: to, documents: Vec::new() });
         reports.push(report);
     }
     let plan = OutPlan {
@@ -154,27 +188,43 @@ pub(in crate::jobs) fn plan_to_volume(
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
 
-/// The arrays that become levels, largest first, and the `info` that their group keeps.
-fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>, KeptInfo), Error> {
+/// An `info` that an image keeps, unless the image is no longer where the volume was.
+fn still_there(
+    info: VolumeInfo,
+    positions: Option<&VolumePositions>,
+) -> Result<VolumeInfo, String> {
+    let scales = info.scales().iter().map(|scale| (scale.resolution, scale.voxel_offset));
+    match positions {
+        Some(positions) if !(positions.are_exact() && positions.are_at(scales)) => {
+            Err("the scale or the translation of a level was changed".to_owned())
+        }
+        _ => Ok(info),
+    }
+}
+
+/// The arrays that become levels, largest first, and what their group says.
+fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<OldLevels, Error> {
     let set = open_in(engine, source)?;
     if !set.is::<ArrayNode>() && !set.is::<Group>() {
-        return Ok((foreign_levels(&*set)?, None));
+        return Ok(OldLevels { levels: foreign_levels(&*set)?, ..OldLevels::default() });
     }
     let nothing = || Error::NoNode { at: source.to_string() };
     if set.is::<ArrayNode>() {
-        let array = set.downcast::<ArrayNode>().ok_or_else(nothing)?;
-        return Ok((vec![single_level(*array)?], None));
+        return single_level(*set.downcast::<ArrayNode>().ok_or_else(nothing)?);
     }
     let group = set.downcast::<Group>().ok_or_else(nothing)?;
-    let image = Multiscale::find(group.metadata().attributes()).transpose();
-    let image = image.map_err(|reason| refuse_axes(source, reason))?;
+    let image = group.ome()?.and_then(|mut metadata| match metadata.images.is_empty() {
+        true => None,
+        false => Some(metadata.images.remove(0)),
+    });
     let mut levels = Vec::new();
     match &image {
         // Whatever else is in the group is not a level.
         Some(image) => {
-            for said in &image.levels {
-                let array = ArrayNode::open(engine, &source.join(&said.path)?)?;
-                levels.push(zarr_level(said.path.clone(), array, Some((image, said)))?);
+            let axes = axis_names(image);
+            for level in &image.levels {
+                let array = group.level(&level.path)?;
+                levels.push(zarr_level(level.path.clone(), array, Some(&axes))?);
             }
         }
         None => {
@@ -194,7 +244,17 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<(Vec<OldLevel>,
     }
     check_alike(source, &levels)?;
     let kept = kept::find(group.metadata().attributes());
-    Ok((levels, kept))
+    let positions = image.as_ref().map(VolumePositions::of);
+    let image = image.map(|_| {
+        let of_levels = levels.iter().map(|level| level.attributes.clone()).collect();
+        KeptImage::new(group.metadata().attributes(), of_levels)
+    });
+    Ok(OldLevels { levels, kept, positions, image })
+}
+
+/// The names of an image's axes, as a volume has them.
+fn axis_names(image: &Image) -> Vec<String> {
+    image.axes.iter().map(volume_name).collect()
 }
 
 /// The levels of a data set in another format, in its order.
@@ -234,8 +294,9 @@ fn refuse_axes(location: &Location, reason: String) -> Error {
     ConvertError::Axes { at: location.to_string(), reason }.into()
 }
 
-/// A single array; if it is a level of an OME-Zarr image, the group above it names its axes.
-fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
+/// A single array; if it is a level of an OME-Zarr image, the group above it names its axes, and
+/// says where it is.
+fn single_level(array: ArrayNode) -> Result<OldLevels, Error> {
     let mut image = None;
     if let Some((group, name)) = array.location().parent()? {
         let document = match read_document(&group) {
@@ -243,30 +304,34 @@ fn single_level(array: ArrayNode) -> Result<OldLevel, Error> {
             Ok(NodeMetadata::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => None,
             Err(error) => return Err(error),
         };
-        let found = document.and_then(|group| Multiscale::find(group.attributes())?.ok());
-        image = found.and_then(|image| {
-            let at = image.levels.iter().position(|said| said.path == name)?;
+        let found = document.and_then(|group| OmeMetadata::read(group.attributes()).ok()?);
+        image = found.and_then(|metadata| {
+            let image = metadata.images.into_iter().next()?;
+            let at = image.levels.iter().position(|level| level.path == name)?;
             Some((image, at))
         });
     }
-    let said = image.as_ref().and_then(|(image, at)| Some((image, image.levels.get(*at)?)));
-    zarr_level(String::new(), array, said)
+    let axes = image.as_ref().map(|(image, _)| axis_names(image));
+    let levels = vec![zarr_level(String::new(), array, axes.as_deref())?];
+    let own = |(image, at): &(Image, usize)| {
+        let mut positions = VolumePositions::of(image)?;
+        positions.levels = positions.levels.get(*at).copied().into_iter().collect();
+        Ok(positions)
+    };
+    let positions = image.as_ref().map(own);
+    Ok(OldLevels { levels, positions, ..OldLevels::default() })
 }
 
-fn zarr_level(
-    name: String,
-    array: ArrayNode,
-    said: Option<(&Multiscale, &Said)>,
-) -> Result<OldLevel, Error> {
+fn zarr_level(name: String, array: ArrayNode, axes: Option<&[String]>) -> Result<OldLevel, Error> {
     let attributes = array.metadata().attributes().clone();
-    old_level(name, array.into_array(), attributes, said)
+    old_level(name, array.into_array(), attributes, axes)
 }
 
 fn old_level(
     name: String,
     array: Array,
     attributes: Map<String, Value>,
-    said: Option<(&Multiscale, &Said)>,
+    axes: Option<&[String]>,
 ) -> Result<OldLevel, Error> {
     let data_type = array.data_type().name();
     if !DATA_TYPES.contains(&data_type) {
@@ -274,10 +339,8 @@ fn old_level(
         let known = DATA_TYPES.join(", ");
         return Err(ConvertError::DataType { at, data_type, known }.into());
     }
-    let view = View::of(&array, said.map(|(image, _)| image.axes.as_slice()))?;
-    let said = said.map_or(Ok(Voxels::default()), |(image, level)| image.voxels(level));
-    let voxels = Voxels::default();
-    Ok(OldLevel { name, array, level: 0, attributes, view, voxels, said })
+    let view = View::of(&array, axes)?;
+    Ok(OldLevel { name, array, level: 0, attributes, view, voxels: None })
 }
 
 /// The `info` of a volume, the levels in its order, and what was measured of them.
@@ -287,6 +350,7 @@ type ChosenInfo = (VolumeInfo, Vec<OldLevel>, Vec<Option<ValueSizes>>);
 fn chosen_info(
     levels: Vec<OldLevel>,
     kept: KeptInfo,
+    in_order: bool,
     form: &VolumeForm,
     options: &ConvertOptions,
     summary: &mut ConvertSummary,
@@ -304,7 +368,7 @@ fn chosen_info(
                 data_type: level.array.data_type(),
             })
             .collect();
-        let order = kept::agreeing(&info, &seen)?;
+        let order = kept::agreeing(&info, &seen, in_order)?;
         Ok((info, order))
     });
     match kept {

@@ -1,38 +1,36 @@
-//! Converts a data set in another format to Zarr.
+//! Converts a data set to Zarr, of either version.
 
 use serde_json::{Map, Value, json};
 
 use super::super::frame::JobContext;
-use super::super::frame::place::{below, check_apart};
-use super::super::rebuild::{
-    AxisMap, Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates,
+use super::super::frame::place::check_apart;
+use super::super::rebuild::{AxisMap, OutPlan, make};
+use super::super::repack::{
+    Packing, RepackOptions, Shards, Stored, default_index_codecs, shard_shape, wanted,
 };
-use super::super::repack::{Packing, Shards, Stored, default_index_codecs, shard_shape};
 use super::super::span::job_span;
-use super::CONVERT;
 use super::ConvertError;
+use super::hierarchy::{Hierarchy, NodeForm, PlannedArray};
+use super::nodes::{OldArray, OldContent, OldGroup, OldNode, OldNodes};
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
-use crate::jobs::losses::refuse_data_set;
+use crate::ome::OmeMetadata;
 use crate::plan::{chunks_per_shard_for, sample};
-use crate::precomputed::AXES;
 use crate::shard::IndexLocation;
-use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, GroupMetadata, NewArray};
-use crate::zarr::{DOCUMENT, MAX_DEPTH, node_names};
-use crate::{
-    Array, ArrayNode, CodecChoice, CodecSpec, DataSet, Error, Location, PartContent, SetKind,
-    codec_words, open_in,
-};
+use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, ZarrFormat};
+use crate::{Array, CodecChoice, CodecSpec, Error, Location, codec_words};
 
 /// The largest capacity of a volume's shard, in chunks, that a Zarr shard matches: an index of 512
 /// KiB.
-const MOST_CHUNKS: u64 = 1 << 15;
+pub(super) const MOST_CHUNKS: u64 = 1 << 15;
 
 /// The approximate size of shards whose boxes are not kept.
-const SHARD_BYTES: u64 = 64 << 20;
+pub(super) const SHARD_BYTES: u64 = 64 << 20;
 
 /// Makes Zarr from a data set in another format: from one with levels, such as a precomputed
 /// volume, a group with one array for each level; from a single array an array; from a group a
-/// group.
+/// group. From Zarr of either version, it makes the same hierarchy in the version asked for, with
+/// everything else that is in its folder; version 2 has no shards, and codecs or types that it lacks
+/// are refused.
 ///
 /// The arrays have the axes of the source, and are named after the levels. Attributes keep what
 /// else its documents say; for a volume the whole `info`, so that
@@ -80,143 +78,102 @@ pub(in crate::jobs) fn plan_to_zarr(
     form: &ZarrForm,
     options: &ConvertOptions,
 ) -> Result<(OutPlan<'static>, Vec<ConvertedLevel>), Error> {
-    let engine = context.engine();
     check_apart(source, target)?;
-    refuse_data_set(engine, source)?;
-    let set = open_in(engine, source)?;
-    let mut planner = Planner::new(context, source, target, form, options);
-    planner.set(&*set, "", 0)?;
-    let Planner { steps, reports, documents, .. } = planner;
-    let plan = OutPlan {
-        kind: &CONVERT,
-        request: options.request(form.request()),
-        steps,
-        documents,
-        others: None,
-        others_required: false,
-        last_check: Box::new(|| Ok(())),
+    let node_form = match form.zarr_format.unwrap_or(ZarrFormat::V3) {
+        ZarrFormat::V3 => NodeForm::V3,
+        ZarrFormat::V2 => NodeForm::V2 { separator: form.separator },
     };
-    Ok((plan, reports))
-}
-
-/// What is to be made.
-struct Planner<'a> {
-    context: &'a JobContext,
-    source: &'a Location,
-    target: &'a Location,
-    form: &'a ZarrForm,
-    options: &'a ConvertOptions,
-    steps: Vec<Step>,
-    reports: Vec<ConvertedLevel>,
-    /// The documents of groups, and of an array that is the root.
-    documents: Vec<Document>,
-}
-
-impl<'a> Planner<'a> {
-    fn new(
-        context: &'a JobContext,
-        source: &'a Location,
-        target: &'a Location,
-        form: &'a ZarrForm,
-        options: &'a ConvertOptions,
-    ) -> Self {
-        let (steps, reports, documents) = (Vec::new(), Vec::new(), Vec::new());
-        Self { context, source, target, form, options, steps, reports, documents }
-    }
-
-    /// Plans a data set at a path of the target.
-    fn set(&mut self, set: &dyn DataSet, path: &str, depth: usize) -> Result<(), Error> {
-        let at = || set.location().to_string();
-        if depth > MAX_DEPTH {
-            return Err(Error::TooDeep { at: at(), most: MAX_DEPTH });
-        }
-        let levels = match set.kind() {
-            SetKind::Array => {
-                let (array, attributes) = (set.array(0)?, set.attributes(None));
-                return self.array(set, array, ("", 0), path, attributes);
+    check_form(target, form, node_form)?;
+    let OldNodes { nodes, is_zarr } = OldNodes::read(context, source)?;
+    let mut hierarchy = Hierarchy::new(context, source, target, node_form);
+    for OldNode { path, content } in nodes {
+        match content {
+            OldContent::Array(old) => {
+                hierarchy.array(&path, planned(old, form, options, node_form)?)?;
             }
-            SetKind::KeyValues => return set.array(0).map(drop),
-            kind => kind == SetKind::Levels,
-        };
-        let parts = set.parts()?;
-        let keys: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
-        let names = node_names(&keys);
-        for (number, (part, name)) in parts.into_iter().zip(names).enumerate() {
-            let inside = if path.is_empty() { name } else { format!("{path}/{name}") };
-            match part.content? {
-                PartContent::Array(array) => {
-                    let attributes = set.attributes(levels.then_some(number));
-                    self.array(set, array, (&part.name, number), &inside, attributes)?;
-                }
-                PartContent::Set(inner) => self.set(&*inner, &inside, depth + 1)?,
-                PartContent::Keys(_) => return Err(Error::NotAnArray { at: at() }),
+            OldContent::Group(group) => {
+                check_group(&group, node_form)?;
+                hierarchy.group(&path, group.metadata, group.consolidated)?;
             }
         }
-        let group = GroupMetadata::new(set.attributes(None));
-        self.document(path, group.to_bytes())
     }
+    Ok(hierarchy.plan(options.request(form.request()), is_zarr))
+}
 
-    fn place(&self, path: &str) -> Result<Location, Error> {
-        if path.is_empty() { Ok(self.target.clone()) } else { self.target.join(path) }
+/// Refuses what version 2 does not have.
+fn check_form(target: &Location, form: &ZarrForm, node_form: NodeForm) -> Result<(), Error> {
+    let packs = !matches!(form.packing, Packing::Keep | Packing::Unsharded);
+    if node_form != NodeForm::V3 && (packs || form.index.is_some()) {
+        let reason = "Zarr version 2 has no shards".to_owned();
+        return Err(ConvertError::Layout { at: target.to_string(), reason }.into());
     }
+    Ok(())
+}
 
-    fn document(&mut self, path: &str, bytes: Vec<u8>) -> Result<(), Error> {
-        let key = self.place(path)?.key(DOCUMENT)?;
-        self.documents.push(Document { key, bytes });
-        Ok(())
+/// Refuses OME-Zarr metadata that does not belong in version 2.
+fn check_group(group: &OldGroup, node_form: NodeForm) -> Result<(), Error> {
+    if node_form == NodeForm::V3 {
+        return Ok(());
     }
-
-    fn array(
-        &mut self,
-        set: &dyn DataSet,
-        old: Array,
-        (source, level): (&str, usize),
-        path: &str,
-        attributes: Map<String, Value>,
-    ) -> Result<(), Error> {
-        let named = match source {
-            "" => set.location().to_string(),
-            name => format!("level \"{name}\""),
-        };
-        let metadata = metadata(&old, &named, self.form, self.options, attributes)?;
-        let place = self.place(path)?;
-        let new = ArrayNode::from_metadata(self.context.engine(), &place, metadata)?;
-        let axes = AxisMap::identity(old.shape().len());
-        self.reports.push(ConvertedLevel {
-            level,
-            source: source.to_owned(),
-            target: path.to_owned(),
-            shape: new.shape().to_vec(),
-            chunk_shape: new.chunk_shape().to_vec(),
-            shard_shape: new.shard_shape().map(<[u64]>::to_vec),
-            axes: axis_words(&old),
-            moves: relates(&old, &axes, &new),
-            ..ConvertedLevel::default()
-        });
-        let bytes = new.metadata().to_bytes();
-        let document = match path {
-            "" => {
-                self.document("", bytes)?;
-                None
-            }
-            _ => Some(Document { key: place.key(DOCUMENT)?, bytes }),
-        };
-        let json = serde_json::from_slice(&new.metadata().to_bytes()).unwrap_or_default();
-        let target = TargetRef::Zarr { path: path.to_owned(), document: json };
-        let source = SourceRef::new(below(self.source, set.location()), level);
-        let work = Work::Array { old, axes, new: new.into_array() };
-        let (name, folder) = (path.to_owned(), set.location().clone());
-        self.steps.push(Step { name, folder, work, source, target, document });
-        Ok(())
+    match OmeMetadata::read(group.metadata.attributes()) {
+        Ok(Some(ome)) if ome.version.release().is_zarr3() => {
+            let reason = format!("it is OME-Zarr {}, which is not Zarr version 2", ome.version);
+            Err(ConvertError::OtherVersion { at: group.at.clone(), reason }.into())
+        }
+        // What cannot be understood stays what it is.
+        _ => Ok(()),
     }
 }
 
-/// The names of an array's axes, as far as a volume has them.
-fn axis_words(array: &Array) -> Vec<&'static str> {
-    let named =
-        |name: &Option<String>| AXES.iter().copied().find(|axis| Some(*axis) == name.as_deref());
+/// An array with all its axes.
+pub(super) fn planned(
+    old: OldArray,
+    form: &ZarrForm,
+    options: &ConvertOptions,
+    node_form: NodeForm,
+) -> Result<PlannedArray, Error> {
+    let metadata = match &old.metadata {
+        Some(own) => same_format(&old, own, form, options, node_form)?,
+        None => {
+            let packing = match node_form {
+                NodeForm::V3 => form.packing.clone(),
+                NodeForm::V2 { .. } => Packing::Unsharded,
+            };
+            let form = ZarrForm { packing, ..form.clone() };
+            metadata(&old.array, &old.at(), &form, options, old.attributes.clone())?
+        }
+    };
+    let axes = AxisMap::identity(old.array.shape().len());
+    let report = ConvertedLevel { axes: axis_words(&old.array), ..ConvertedLevel::default() };
+    Ok(PlannedArray { old, axes, metadata, named: true, report })
+}
+
+/// The metadata of a Zarr array that stays one, in terms of version 3.
+fn same_format(
+    old: &OldArray,
+    own: &ArrayMetadata,
+    form: &ZarrForm,
+    options: &ConvertOptions,
+    node_form: NodeForm,
+) -> Result<ArrayMetadata, Error> {
+    let mut wish = RepackOptions::new().packing(match node_form {
+        NodeForm::V3 => form.packing.clone(),
+        NodeForm::V2 { .. } => Packing::Unsharded,
+    });
+    wish.index = form.index;
+    wish.codecs = form.codecs.clone();
+    wish.chunk = options.chunk.clone();
+    let encoding = match own.zarr_format() {
+        ZarrFormat::V2 => ChunkKeyEncoding::default(),
+        ZarrFormat::V3 => *own.key_encoding(),
+    };
+    Ok(wanted(&old.array, own, &wish, encoding)?.metadata)
+}
+
+/// The names of an array's axes; `?` of one without.
+fn axis_words(array: &Array) -> Vec<String> {
     let names = array.axis_names().unwrap_or_default();
-    names.iter().map(|name| named(name).unwrap_or("?")).collect()
+    names.iter().map(|name| name.clone().unwrap_or_else(|| "?".to_owned())).collect()
 }
 
 /// The metadata of a level's array.
@@ -285,7 +242,7 @@ fn metadata(
 }
 
 /// Whether every Zarr reader knows a codec.
-fn is_of_zarr(codec: &CodecSpec) -> bool {
+pub(super) fn is_of_zarr(codec: &CodecSpec) -> bool {
     matches!(&*codec.name, "transpose" | "bytes" | "gzip" | "zstd" | "blosc" | "crc32c")
 }
 
@@ -356,7 +313,7 @@ fn packing(old: &Array, chunk: &[u64], packing: &Packing) -> Result<Packing, Err
 }
 
 /// The mean encoded size of a chunk of this shape, from a sample of stored ones.
-fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
+pub(super) fn mean_chunk(old: &Array, chunk: &[u64]) -> Result<u64, Error> {
     let element = old.chunks.layout.element_size() as u64;
     let decoded = chunk.iter().fold(element, |n, &len| n.saturating_mul(len));
     Ok(sample(old)?.map_or(decoded, |sample| sample.bytes_of(chunk)).max(1))

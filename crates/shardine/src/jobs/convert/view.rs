@@ -11,10 +11,10 @@ use crate::{Array, Error};
 pub(super) const RANK: usize = 4;
 
 /// Stands for a time axis, which a volume does not have: an array may have one of length 1.
-const TIME: usize = RANK;
+pub(super) const TIME: usize = RANK;
 
 /// The axis of a volume that a name stands for.
-fn axis_of(name: &str) -> Option<usize> {
+pub(super) fn axis_of(name: &str) -> Option<usize> {
     match name.to_ascii_lowercase().as_str() {
         "c" => Some(RANK - 1),
         "t" | "time" => Some(TIME),
@@ -85,8 +85,9 @@ impl View {
     }
 
     /// The names of the array's axes, in order.
-    pub fn names(&self) -> Vec<&'static str> {
-        self.axes.iter().map(|&axis| AXES.get(axis).copied().unwrap_or("t")).collect()
+    pub fn names(&self) -> Vec<String> {
+        let name = |&axis: &usize| AXES.get(axis).copied().unwrap_or("t").to_owned();
+        self.axes.iter().map(name).collect()
     }
 
     /// The axis of the volume for each axis of the array.

@@ -121,7 +121,12 @@ fn run<K: KeySource>(
     if let Some(state) = before {
         marker.expect_source("", state);
     }
-    let how = Beginning { overwrite: options.overwrite, take_over: options.take_over, part };
+    let how = Beginning {
+        overwrite: options.overwrite,
+        take_over: options.take_over,
+        part,
+        within: false,
+    };
     let start = marker.begin(Some(source), target, how)?;
     if start == Start::Exists {
         return match is_copied(source, target)? {

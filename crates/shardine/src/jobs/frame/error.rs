@@ -16,6 +16,18 @@ pub enum JobError {
         /// Which process.
         owner: String,
     },
+    /// Another process is changing the documents of a hierarchy.
+    #[error("another process is changing the documents of {at}")]
+    Switching {
+        /// The hierarchy.
+        at: String,
+    },
+    /// The marker of an interrupted job is invalid, so it cannot be ended.
+    #[error("{marker}, the marker of an interrupted job, cannot be parsed")]
+    Marker {
+        /// The file.
+        marker: String,
+    },
     /// The target is being written in a different number of parts.
     #[error(
         "{at} is being built {}",
@@ -121,6 +133,12 @@ impl JobError {
             Self::Busy { .. } => {
                 "wait until it finishes; to share the work, run each process with --part I/N".into()
             }
+            Self::Switching { .. } => {
+                "wait until it finishes, then run the same command again".into()
+            }
+            Self::Marker { .. } => "documents that are links lead into its folder: replace each \
+                                    link with the file it leads to, then remove the folder"
+                .into(),
             Self::Owned { .. } => "use --take-over if that process has ended".into(),
             Self::OtherParts { parts: Some(parts), .. } => {
                 format!("run it with --part I/{parts}, or start over with --restart")

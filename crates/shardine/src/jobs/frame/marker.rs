@@ -52,6 +52,9 @@ pub(in crate::jobs) struct Beginning {
     pub take_over: bool,
     /// Which part of the job this process does.
     pub part: Option<Part>,
+    /// The target is a data set that stays, and gets something added. The caller checks that nothing
+    /// is in the way, and that it is not there already.
+    pub within: bool,
 }
 
 /// A job on a target.
@@ -324,7 +327,9 @@ impl Marker {
         how: Beginning,
     ) -> Result<Option<Start>, Error> {
         let owner = Self::parse(self.kind, &found.bytes).and_then(|(.., owner)| owner);
-        check_removable(target)?;
+        if !how.within {
+            check_removable(target)?;
+        }
         self.state.clearing = true;
         if !self.claim(target, Some(found), owner, how)? {
             return Ok(None);
@@ -341,13 +346,13 @@ impl Marker {
         how: Beginning,
     ) -> Result<Option<Start>, Error> {
         if how.part == Some(Part::Finish) {
-            return match target.store.list(target.path.as_ref())?.is_empty() {
+            return match how.within || target.store.list(target.path.as_ref())?.is_empty() {
                 true => Err(JobError::NothingBegun { at: target.to_string() }.into()),
                 false => Ok(Some(Start::Exists)),
             };
         }
         let listing = target.store.list(target.path.as_ref())?;
-        let empty = listing.is_empty() && !place::is_object(target)?;
+        let empty = how.within || listing.is_empty() && !place::is_object(target)?;
         if empty {
             // A run killed before it wrote its marker leaves only its first file.
             remove_leftovers(target, target.path.as_ref())?;

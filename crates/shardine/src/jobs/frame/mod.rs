@@ -10,6 +10,7 @@ pub(super) mod marker;
 mod part;
 pub(super) mod place;
 pub(super) mod source_state;
+pub(super) mod switch;
 
 pub(super) use carry::carry_over;
 pub use context::{CancelToken, JobContext, JobProgress};

@@ -61,7 +61,7 @@ pub fn begin(
     if overwrite {
         check_array(marker, engine, target)?;
     }
-    let how = Beginning { overwrite, take_over, part };
+    let how = Beginning { overwrite, take_over, part, within: false };
     let start = marker.begin(None, target, how).map_err(|error| refused(error, marker, target))?;
     if start == Start::Exists {
         let document = target.store.get(&target.key(DOCUMENT)?)?;

@@ -1,192 +1,175 @@
-//! Migrates Zarr version 2 metadata to version 3; chunks stay where they are.
+//! Migrates metadata: Zarr version 2 to version 3, OME-Zarr to 0.5 or 0.6. Chunks stay where they
+//! are.
 
+mod apply;
+mod compare;
 mod error;
-mod nodes;
+mod look;
+mod old;
+mod options;
+mod plan;
 
-use std::sync::Arc;
+use shardine_store::{FolderLock, StoreError};
 
-use serde_json::{Map, Value};
-use shardine_store::{Condition, StoreError, StoreExt};
-
+use apply::Apply;
 pub use error::{MigrateError, RefusedNode};
-use nodes::{MigratedNode, Nodes, are_those_of, difference, stored};
+pub use options::{MigrateOptions, MigrateSummary, Migrated, MigratedChange};
+use plan::{Action, Plan};
 
+use super::frame::marker::remove_leftovers;
+use super::frame::switch::Switch;
+use super::frame::{JobContext, JobError};
 use super::span::job_span;
+use crate::ome::{OmeMetadata, OmeRelease, OmeVersion};
 use crate::zarr::metadata::NodeMetadata;
-use crate::zarr::{DOCUMENT, V2_DOCUMENTS, read_v2, read_v3};
-use crate::{Engine, Error, Location};
+use crate::zarr::read_document;
+use crate::{Error, Location};
 
-/// How to migrate a hierarchy.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct MigrateOptions {
-    /// Only report what would be done.
-    pub dry_run: bool,
-    /// Remove the version 2 documents once those of version 3 exist and say the same.
-    pub remove_v2: bool,
-}
+/// Plans that are made if others keep changing documents meanwhile.
+const ATTEMPTS: usize = 4;
 
-impl MigrateOptions {
-    /// Writes, and removes nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
+/// The lock on files of a process that migrates a hierarchy. Its file stays if the process is
+/// killed.
+const LOCK: &str = "migrate";
+const LOCK_FILE: &str = ".shardine-migrate-lock.tmp";
 
-    /// Sets whether to change nothing.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets whether to remove the version 2 documents.
-    pub fn remove_v2(mut self, remove_v2: bool) -> Self {
-        self.remove_v2 = remove_v2;
-        self
-    }
-}
-
-/// A document that was written or removed, or would be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Migrated {
-    /// Its key.
-    pub object: String,
-    /// Whether it was removed; otherwise it was written.
-    pub removed: bool,
-}
-
-/// The result of a migration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct MigrateSummary {
-    /// Arrays of the hierarchy.
-    pub arrays: u64,
-    /// Groups of the hierarchy.
-    pub groups: u64,
-    /// Version 3 documents that were written, or would be.
-    pub written: u64,
-    /// Version 2 documents that were removed, or would be.
-    pub removed: u64,
-    /// Nodes with OME-Zarr 0.4 metadata, which stays in that form.
-    pub ome: u64,
-}
-
-/// Attributes that OME-Zarr up to 0.4 puts among all others.
-const OME: [&str; 7] =
-    ["multiscales", "omero", "plate", "well", "image-label", "labels", "bioformats2raw.layout"];
-
-/// Writes a `zarr.json` for every Zarr version 2 node at a location and below it. No chunk is read,
-/// written or moved.
+/// Migrates the node at a location and everything below it to Zarr version 3, and its OME-Zarr
+/// metadata to one version: 0.5 unless there is a newer one already, or
+/// [`ome_version`](MigrateOptions::ome_version) names another. No chunk is read, written or moved.
 ///
-/// Each document is written only where there is none: arrays first, groups after their contents,
-/// and the outermost last. So another migration finishes one that was killed, and does nothing to a
-/// migrated hierarchy. Groups that have a `.zmetadata` get consolidated metadata. If any node
-/// cannot be migrated, nothing is written: [`MigrateError::Refused`] names all of them.
+/// Every node of version 2 gets a `zarr.json`, and the OME-Zarr metadata of every group is
+/// rewritten in the form of its version; what is not understood in it, and all other attributes,
+/// stay. The arrays of images get the names of the axes as `dimension_names`. Groups that have
+/// consolidated metadata get it renewed. If any node cannot be migrated, nothing is written:
+/// [`MigrateError::Refused`] names all of them.
 ///
-/// With [`remove_v2`](MigrateOptions::remove_v2) the version 2 documents are removed at the end, if
-/// all of version 3 are read back and say the same; otherwise none is removed, and the result is
-/// [`MigrateError::Differs`].
+/// **Whoever opens the outermost node finds the old hierarchy or the new one, whenever the process
+/// is killed.** New documents are written only where there are none: arrays first, groups after
+/// their contents, the outermost last. Until then it is of version 2, and so is everything that is
+/// reached through it. If several groups of a version 3 hierarchy change, all of them change in one
+/// step, for which the hierarchy must be on files: [`MigrateError::NotTogether`] otherwise. Another
+/// migration finishes one that was killed, and does nothing to a migrated hierarchy.
+///
+/// If there is OME-Zarr metadata, or [`remove_v2`](MigrateOptions::remove_v2) says so, the version 2
+/// documents are removed at the end, the outermost first, if all of version 3 are read back and say
+/// the same; otherwise none is removed, and the result is [`MigrateError::Differs`].
 ///
 /// Costs a listing for each group, four or five reads for each node, and a write for each document;
-/// a document that was written is read once more before the older ones are removed. The store must
-/// be able to list, unless the location is an array.
+/// a document that was written is read once more before the older ones are removed. In a remote
+/// store many nodes are read and written in parallel. The store must be able to list, unless the
+/// location is an array.
 pub fn migrate(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     location: &Location,
     options: &MigrateOptions,
     report: &mut dyn FnMut(&Migrated),
 ) -> Result<MigrateSummary, Error> {
+    let context = context.into();
     let _span = job_span("migrate", location);
     let location = location.clone().with_format(None);
-    let nodes = Nodes::look(engine, &location)?;
-    if !nodes.refused.is_empty() {
-        return Err(MigrateError::Refused { nodes: nodes.refused }.into());
+    if let Some(version) = options.ome_version.as_ref().filter(|version| is_too_old(version)) {
+        return Err(MigrateError::Version { version: version.to_string() }.into());
     }
     let mut summary = MigrateSummary::default();
-    for node in &nodes.found {
-        match node.target {
-            NodeMetadata::Array(_) => summary.arrays += 1,
-            NodeMetadata::Group(_) => summary.groups += 1,
+    if !options.dry_run
+        && let Some(switch) = Switch::of(&location)?
+    {
+        summary.resumed = switch.settle()?.is_some();
+    }
+    for _ in 0..ATTEMPTS {
+        let plan = Plan::of(context.engine(), &location, options)?;
+        if let Some(version) = &plan.version {
+            check_above(&location, version)?;
         }
-        summary.ome += u64::from(is_ome(node.target.attributes()));
-        if node.documents.v3.is_none() && write(node, options)? {
-            summary.written += 1;
-            let object = node.location.key(DOCUMENT)?.as_str().to_owned();
-            report(&Migrated { object, removed: false });
+        summary.describe(&plan);
+        let remove_v2 = options.remove_v2.unwrap_or(plan.version.is_some());
+        let lock = match options.dry_run {
+            true => None,
+            false => Lock::take(&location, &plan, remove_v2)?,
+        };
+        let apply = Apply {
+            context: &context,
+            plan: &plan,
+            dry_run: options.dry_run,
+            remove_v2,
+            summary: &mut summary,
+            report,
+        };
+        let is_done = apply.run(&location)?;
+        if let Some(lock) = lock.filter(|_| is_done) {
+            summary.resumed |= lock.was_left;
+            lock.end(&plan, summary.resumed)?;
+        }
+        if is_done {
+            return Ok(summary);
         }
     }
-    if options.remove_v2 {
-        for node in &nodes.found {
-            check(node, options)?;
-        }
-        // Outermost first, so that nobody finds a version 2 hierarchy that is only half there.
-        for node in nodes.found.iter().rev() {
-            summary.removed += remove(node, options, report)?;
-        }
-    }
-    Ok(summary)
+    Err(Error::MetadataChanged { at: location.to_string() })
 }
 
-fn is_ome(attributes: &Map<String, Value>) -> bool {
-    OME.iter().any(|name| attributes.contains_key(*name))
+fn is_too_old(version: &OmeVersion) -> bool {
+    version.release() < OmeRelease::V0_5
 }
 
-/// Writes the document of a node, unless another process has done so since; returns whether it was
-/// written, or would be.
-fn write(node: &MigratedNode, options: &MigrateOptions) -> Result<bool, Error> {
-    if options.dry_run {
-        return Ok(true);
-    }
-    let key = node.location.key(DOCUMENT)?;
-    match node.location.store.put(&key, &node.target.to_bytes(), Condition::Absent) {
-        Ok(_) => Ok(true),
-        Err(StoreError::Conflict { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// An error unless the version 3 document exists and agrees with those of version 2.
-fn check(node: &MigratedNode, options: &MigrateOptions) -> Result<(), Error> {
-    let at = || node.location.to_string();
-    let v3 = match options.dry_run {
-        true => node.target.clone(),
-        false => read_v3(&node.location)?.ok_or_else(|| Error::NoNode { at: at() })?,
-    };
-    // As they are now: the array may have grown since it was found.
-    let v2 = match node.documents.v2.is_some() && !options.dry_run {
-        true => read_v2(&node.location)?,
-        false => node.documents.v2.clone(),
-    };
-    match v2.as_ref().and_then(|v2| difference(v2, &v3)) {
-        Some(what) => Err(MigrateError::Differs { at: at(), what }.into()),
-        None => Ok(()),
-    }
-}
-
-/// Removes the version 2 documents; returns how many.
-fn remove(
-    node: &MigratedNode,
-    options: &MigrateOptions,
-    report: &mut dyn FnMut(&Migrated),
-) -> Result<u64, Error> {
-    // Once more: all others were checked in between.
-    check(node, options)?;
-    let mut removed = 0;
-    for name in V2_DOCUMENTS {
-        let Some(bytes) = stored(&node.location, name)? else { continue };
-        // Without the document they belong to, they have not been compared yet; or that one was
-        // unreadable.
-        let compared = node.documents.v2.is_some()
-            || (name == ".zattrs" && are_those_of(&bytes, &node.target));
-        if !compared {
-            continue;
+/// Refuses a part of a hierarchy whose groups further up have OME-Zarr metadata of another version.
+fn check_above(location: &Location, version: &OmeVersion) -> Result<(), Error> {
+    let mut at = location.clone();
+    while let Some((above, _)) = at.parent()? {
+        let attributes = match read_document(&above) {
+            Ok(NodeMetadata::Group(group)) => group.attributes().clone(),
+            Err(error @ Error::Store(_)) => return Err(error),
+            // What is not a group, or not readable as one, has no parts.
+            _ => return Ok(()),
+        };
+        if let Ok(Some(metadata)) = OmeMetadata::read(&attributes)
+            && metadata.version.release() != version.release()
+        {
+            let (at, above) = (location.to_string(), above.to_string());
+            let (has, wanted) = (metadata.version.to_string(), version.to_string());
+            return Err(MigrateError::PartOf { at, above, has, wanted }.into());
         }
-        let key = node.location.key(name)?;
-        if !options.dry_run {
-            node.location.store.delete(&key, &Condition::None)?;
-        }
-        removed += 1;
-        report(&Migrated { object: key.as_str().to_owned(), removed: true });
+        at = above;
     }
-    Ok(removed)
+    Ok(())
+}
+
+/// Keeps other migrations away from a group on files, and shows the next one that this one was
+/// killed.
+struct Lock {
+    _lock: Option<FolderLock>,
+    /// Whether an earlier migration was killed.
+    was_left: bool,
+}
+
+impl Lock {
+    /// `None` if nothing is to be done, or for an array.
+    fn take(location: &Location, plan: &Plan, remove_v2: bool) -> Result<Option<Self>, Error> {
+        let Some(root) = plan.root() else { return Ok(None) };
+        let Some(exchange) = location.store.exchange() else { return Ok(None) };
+        if matches!(root.target, NodeMetadata::Array(_)) {
+            return Ok(None);
+        }
+        let left = location.store.leftovers(location.path.as_ref())?;
+        let was_left = left.iter().any(|left| left.name == LOCK_FILE);
+        let has_v2 = plan.nodes.iter().any(|node| node.documents.v2.is_some());
+        let is_idle = plan.count(Action::Keep) == plan.nodes.len() && !(remove_v2 && has_v2);
+        if is_idle && !was_left {
+            return Ok(None);
+        }
+        let _lock = match exchange.lock_in(location.path.as_ref(), LOCK) {
+            Ok(Some(lock)) => Some(lock),
+            Ok(None) => return Err(JobError::Switching { at: location.to_string() }.into()),
+            Err(StoreError::Unsupported { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Some(Self { _lock, was_left }))
+    }
+
+    /// Ends the migration, and removes what killed ones have left beside the documents.
+    fn end(self, plan: &Plan, resumed: bool) -> Result<(), Error> {
+        for node in plan.nodes.iter().filter(|_| resumed) {
+            remove_leftovers(&node.location, node.location.path.as_ref())?;
+        }
+        Ok(())
+    }
 }

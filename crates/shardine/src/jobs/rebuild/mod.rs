@@ -7,6 +7,7 @@ mod compare;
 mod consolidated;
 mod finder;
 mod in_place;
+mod node_keys;
 mod objects;
 mod out;
 mod relation;
@@ -28,9 +29,11 @@ pub(super) use in_place::{
     InPlaceOptions, Prepared, Replaced, Replacement, Settled, prepare, recover_missing, replace,
     settle,
 };
+pub(super) use node_keys::NodeKeys;
+pub(super) use objects::is_plain;
 pub use out::PartOutcome;
 pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
-pub(super) use relation::{has_same_bytes, moves, relates};
+pub(super) use relation::{codecs_along, has_same_bytes, moves, relates};
 pub(super) use source::ArraySource;
 pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};
 pub(super) use tasks::{SourceRef, TargetRef};

@@ -55,7 +55,8 @@ impl<'a> Kind<'a> {
     }
 }
 
-fn is_plain(shard: &ShardLayout) -> bool {
+/// Whether the entries of a shard are chunks, along the axes of the array.
+pub(in crate::jobs) fn is_plain(shard: &ShardLayout) -> bool {
     matches!(shard.inner, Layout::Chunk(_)) && shard.order.iter().enumerate().all(|(i, &k)| i == k)
 }
 

@@ -80,9 +80,9 @@ pub(in crate::jobs) struct Step {
     /// The two arrays, for another process.
     pub source: SourceRef,
     pub target: TargetRef,
-    /// Written when everything it describes exists; the root's document comes last, with the
-    /// others.
-    pub document: Option<Document>,
+    /// Written in this order when everything they describe exists; the root's documents come last,
+    /// with the others.
+    pub documents: Vec<Document>,
 }
 
 /// Everything that is made at a target.
@@ -175,7 +175,7 @@ pub(in crate::jobs) fn make(
     let overwrite = options.overwrite || options.restart && marker.is_at(target)?;
     // Only what was begun can be finished.
     let part = if options.stage == Stage::Finish { Some(Part::Finish) } else { options.part };
-    let how = Beginning { overwrite, take_over: options.take_over, part };
+    let how = Beginning { overwrite, take_over: options.take_over, part, within: false };
     let start = marker.begin(Some(source), target, how)?;
     if start == Start::Exists {
         return match is_complete(target, &plan)? {
@@ -252,7 +252,7 @@ fn refuse_with_parts(options: &OutOptions) -> Result<(), Error> {
 
 /// A hash that is the same for the same documents.
 fn document_hash(plan: &OutPlan<'_>) -> u64 {
-    let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+    let of_steps = plan.steps.iter().flat_map(|step| &step.documents);
     let mut bytes = Vec::new();
     for document in of_steps.chain(&plan.documents) {
         bytes.extend_from_slice(document.key.as_str().as_bytes());
@@ -284,7 +284,7 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
 
 /// Whether the target has the documents that the job would write.
 fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
-    let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+    let of_steps = plan.steps.iter().flat_map(|step| &step.documents);
     for document in of_steps.chain(&plan.documents) {
         let found = target.store.get(&document.key)?;
         if found.is_none_or(|found| *found != *document.bytes) {
@@ -335,7 +335,7 @@ impl Out<'_> {
             return Ok((Counts::default(), resumed));
         }
         let counts = self.run(step, before)?;
-        if let Some(Document { key, bytes }) = &step.document {
+        for Document { key, bytes } in &step.documents {
             self.target.store.put(key, bytes, Condition::None)?;
         }
         Ok((counts, resumed))
@@ -393,20 +393,24 @@ impl Out<'_> {
         }
     }
 
-    /// Whether an earlier run has written the document of a step, which comes after everything it
-    /// describes.
+    /// Whether an earlier run has written the documents of a step, which come after everything they
+    /// describe.
     fn is_finished(&self, step: &Step) -> Result<bool, Error> {
-        let Some(Document { key, bytes }) = &step.document else { return Ok(false) };
-        Ok(self.target.store.get(key)?.is_some_and(|found| *found == **bytes))
+        for Document { key, bytes } in &step.documents {
+            if self.target.store.get(key)?.is_none_or(|found| *found != **bytes) {
+                return Ok(false);
+            }
+        }
+        Ok(!step.documents.is_empty())
     }
 
     /// Removes what an earlier run has made from a different state of the source.
     fn remove_stale(&self, step: &Step) -> Result<(), Error> {
         let store = &self.target.store;
-        if let Some(document) = &step.document
-            && store.get(&document.key)?.is_some()
-        {
-            store.delete(&document.key, &Condition::None)?;
+        for document in step.documents.iter().rev() {
+            if store.get(&document.key)?.is_some() {
+                store.delete(&document.key, &Condition::None)?;
+            }
         }
         match &step.work {
             Work::Array { new, .. } => {
@@ -434,7 +438,7 @@ impl Out<'_> {
             // Another process has finished it, and others may have changed it since.
             return Ok(());
         }
-        let of_steps = plan.steps.iter().filter_map(|step| step.document.as_ref());
+        let of_steps = plan.steps.iter().flat_map(|step| &step.documents);
         let of_steps = of_steps.filter(|_| self.options.part.is_some());
         for Document { key, bytes } in of_steps.chain(&plan.documents) {
             self.target.store.put(key, bytes, Condition::None)?;

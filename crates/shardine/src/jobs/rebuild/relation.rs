@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec, prefix_between};
+use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec, means_same, prefix_between};
 
 use super::axes::AxisMap;
 use crate::{Array, CodecSpec};
@@ -30,14 +30,25 @@ pub(super) enum Relation {
 }
 
 /// How the chunks of an array are stored, independent of the order of its axes.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Form {
     /// The shape of chunks, by axis of the new array.
     chunk: Vec<u64>,
     /// The axes along which chunks have more than one element, slowest first.
     order: Vec<usize>,
     /// The codecs applied to the elements in this order.
-    codecs: Vec<(String, Map<String, Value>)>,
+    codecs: Vec<CodecSpec>,
+}
+
+impl Form {
+    fn has_same_layout(&self, other: &Self) -> bool {
+        (&self.chunk, &self.order) == (&other.chunk, &other.order)
+    }
+}
+
+/// Whether codecs mean the same, one by one.
+fn same(one: &[CodecSpec], other: &[CodecSpec]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| means_same(a, b))
 }
 
 impl Relation {
@@ -53,11 +64,11 @@ impl Relation {
         let (Some(from), Some(to)) = (form(old, axes, levels), form(new, &identity, levels)) else {
             return Self::Recoded;
         };
-        if from == to {
-            return Self::Same;
-        }
-        if (&from.chunk, &from.order) != (&to.chunk, &to.order) {
+        if !from.has_same_layout(&to) {
             return Self::Recoded;
+        }
+        if same(&from.codecs, &to.codecs) {
+            return Self::Same;
         }
         let prefixed = || prefix(&from, old, &to, new).map(Self::Prefixed);
         prefixed().or_else(|| recompressed(&from, old, &to, new)).unwrap_or(Self::Recoded)
@@ -73,10 +84,10 @@ impl Relation {
 fn prefix(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Vec<u8>> {
     let (_, rest) = from.codecs.split_last()?;
     let (_, other) = to.codecs.split_last()?;
-    let plain = rest.iter().all(|(name, _)| name == "bytes");
+    let plain = rest.iter().all(|codec| codec.name == "bytes");
     let ElementSize::Fixed(element) = old.data_type().size() else { return None };
     let elements = from.chunk.iter().try_fold(1u64, |n, &len| n.checked_mul(len))?;
-    let len = elements.checked_mul(element as u64).filter(|_| plain && rest == other)?;
+    let len = elements.checked_mul(element as u64).filter(|_| plain && same(rest, other))?;
     prefix_between(old.codecs().last()?, new.codecs().last()?, len)
 }
 
@@ -87,18 +98,18 @@ fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Rela
     if !(old.cuts_edges() && new.cuts_edges()) {
         return None;
     }
-    let bare = |form: &Form| -> Option<Vec<(String, Map<String, Value>)>> {
-        let (last, rest) = form.codecs.split_last()?;
-        (last.0 == GZIP).then(|| rest.to_vec())
+    let bare = |form: &Form, other: &Form| match form.codecs.split_last() {
+        Some((last, rest)) => last.name == GZIP && same(rest, &other.codecs),
+        None => false,
     };
     let codec = |array: &Array| match array.codecs().last().map(from_spec) {
         Some(Ok(Codec::BytesToBytes(codec))) => Some(codec),
         _ => None,
     };
-    if bare(from).as_ref() == Some(&to.codecs) {
+    if bare(from, to) {
         return Some(Relation::Recompressed { decode: Some(codec(old)?), encode: None });
     }
-    if bare(to).as_ref() == Some(&from.codecs) {
+    if bare(to, from) {
         return Some(Relation::Recompressed { decode: None, encode: Some(codec(new)?) });
     }
     None
@@ -108,15 +119,7 @@ fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Rela
 fn form(array: &Array, axes: &AxisMap, levels: bool) -> Option<Form> {
     let shape = array.chunk_shape();
     let chunk = axes.to_new(shape, 1);
-    let mut order: Vec<usize> = (0..shape.len()).collect();
-    let mut rest = array.codecs();
-    while let Some((first, after)) = rest.split_first()
-        && let Ok(Codec::ArrayToArray(codec)) = from_spec(first)
-        && let Some(permutation) = codec.permutation()
-    {
-        order = permutation.iter().map(|&k| order.get(k).copied()).collect::<Option<_>>()?;
-        rest = after;
-    }
+    let (order, rest) = stored_order(array)?;
     // A chunk longer than 1 along a dropped axis has more than the new array takes.
     let is_left_out = |axis: usize| axes.new_axis(axis).is_none();
     if (0..shape.len()).any(|axis| is_left_out(axis) && shape[axis] != 1) {
@@ -129,18 +132,85 @@ fn form(array: &Array, axes: &AxisMap, levels: bool) -> Option<Form> {
     Some(Form { order, codecs, chunk })
 }
 
+/// The axes of an array in the order in which the elements of a chunk are stored, slowest first, and
+/// the codecs after those that order them.
+fn stored_order(array: &Array) -> Option<(Vec<usize>, &[CodecSpec])> {
+    let mut order: Vec<usize> = (0..array.shape().len()).collect();
+    let mut rest = array.codecs();
+    while let Some((first, after)) = rest.split_first()
+        && let Ok(Codec::ArrayToArray(codec)) = from_spec(first)
+        && let Some(permutation) = codec.permutation()
+    {
+        order = permutation.iter().map(|&k| order.get(k).copied()).collect::<Option<_>>()?;
+        rest = after;
+    }
+    Some((order, rest))
+}
+
+/// The codecs with which the chunks of an array are, byte for byte, those of another one with these
+/// axes; `None` if there are none.
+pub(in crate::jobs) fn codecs_along(old: &Array, axes: &AxisMap) -> Option<Vec<CodecSpec>> {
+    if axes.is_identity() {
+        return Some(old.codecs().to_vec());
+    }
+    let shape = old.chunk_shape();
+    let is_left_out = |axis: usize| axes.new_axis(axis).is_none() && shape[axis] != 1;
+    if (0..shape.len()).any(is_left_out) {
+        return None;
+    }
+    let (order, rest) = stored_order(old)?;
+    let chunk = axes.to_new(shape, 1);
+    let is_new = |axis: &usize| !(0..shape.len()).any(|old| axes.new_axis(old) == Some(*axis));
+    let order: Vec<usize> = (0..chunk.len())
+        .filter(is_new)
+        .chain(order.into_iter().filter_map(|axis| axes.new_axis(axis)))
+        .collect();
+    // Another order of axes in the middle would be one of other axes.
+    let orders_axes = |codec: &CodecSpec| match from_spec(codec) {
+        Ok(Codec::ArrayToArray(codec)) => codec.permutation().is_some(),
+        _ => false,
+    };
+    if chunk.len() != shape.len() && rest.iter().any(orders_axes) {
+        return None;
+    }
+    let mut codecs = Vec::with_capacity(rest.len() + 1);
+    // Where axes of one element are does not matter.
+    if !order.iter().filter(|axis| chunk[**axis] > 1).is_sorted() {
+        let configuration = Map::from_iter([("order".to_owned(), json!(order))]);
+        let name = "transpose".to_owned();
+        codecs.push(CodecSpec { name, configuration, must_understand: true });
+    }
+    codecs.extend_from_slice(rest);
+    Some(codecs)
+}
+
 /// A codec without the settings that do not matter to a reader.
-fn plain(codec: &CodecSpec, one_byte: bool, levels: bool) -> (String, Map<String, Value>) {
-    let mut configuration = codec.configuration.clone();
+fn plain(codec: &CodecSpec, one_byte: bool, levels: bool) -> CodecSpec {
+    let mut plain = codec.clone();
+    let configuration = &mut plain.configuration;
     match codec.name.as_str() {
-        GZIP if !levels => configuration.clear(),
+        GZIP if !levels => drop(configuration.insert("level".to_owned(), json!(1))),
         "bytes" if one_byte => configuration.clear(),
         "bytes" => {
             configuration.entry("endian").or_insert_with(|| json!("little"));
         }
+        // Each chunk says of which size its elements are.
+        "blosc" => drop(configuration.insert("typesize".to_owned(), json!(1))),
+        "numcodecs.blosc" => {
+            let words = ["noshuffle", "shuffle", "bitshuffle"];
+            let shuffle = configuration.get("shuffle").map_or(Some(1), Value::as_u64);
+            if let Some(word) = shuffle.and_then(|n| words.get(usize::try_from(n).ok()?)) {
+                plain.name = "blosc".to_owned();
+                for (member, usual) in [("cname", json!("lz4")), ("clevel", json!(5))] {
+                    configuration.entry(member).or_insert(usual);
+                }
+                configuration.insert("shuffle".to_owned(), json!(word));
+                configuration.insert("typesize".to_owned(), json!(1));
+            }
+        }
         _ => {}
     }
-    (codec.name.clone(), configuration)
+    plain
 }
 
 /// The bytes of a whole chunk, if the same for all chunks.

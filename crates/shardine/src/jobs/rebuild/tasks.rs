@@ -16,13 +16,15 @@ use super::axes::AxisMap;
 use super::out::{OutOptions, OutPlan, Stage, Step, Work, make};
 use super::transfer::{Counts, Sides, Transfer, TransferOptions};
 use super::{PartOutcome, RepackCheck, TaskObject};
-use crate::jobs::convert::{ConvertOptions, VolumeForm, ZarrForm, plan_to_volume, plan_to_zarr};
+use crate::jobs::convert::{
+    ConvertOptions, OmeForm, VolumeForm, ZarrForm, plan_to_ome, plan_to_volume, plan_to_zarr,
+};
 use crate::jobs::frame::{JobContext, JobError};
 use crate::jobs::repack::{RepackOptions, plan_repack};
 use crate::jobs::repack_volume::{RepackVolumeOptions, plan_repack_volume};
 use crate::location::LocationSpec;
 use crate::precomputed::{Volume, VolumeInfo};
-use crate::zarr::metadata::NodeMetadata;
+use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
 /// The version of plans that is written and read.
@@ -38,6 +40,8 @@ pub enum RebuildJob {
     RepackVolume(RepackVolumeOptions),
     /// Zarr from another format: see [`convert_to_zarr`](crate::jobs::convert_to_zarr).
     ToZarr(ZarrForm, ConvertOptions),
+    /// OME-Zarr from any format: see [`convert_to_ome`](crate::jobs::convert_to_ome).
+    ToOme(OmeForm, ConvertOptions),
     /// A volume from another format: see [`convert_to_volume`](crate::jobs::convert_to_volume).
     ToVolume(VolumeForm, ConvertOptions),
 }
@@ -58,6 +62,12 @@ pub(in crate::jobs) enum TargetRef {
     Zarr {
         path: String,
         document: Value,
+    },
+    /// `zattrs` is null if there are no attributes.
+    ZarrV2 {
+        path: String,
+        zarray: Value,
+        zattrs: Value,
     },
     Volume {
         info: Value,
@@ -142,6 +152,10 @@ impl RebuildJob {
             }
             Self::ToZarr(form, options) => {
                 let (plan, _) = plan_to_zarr(context, source, target, form, options)?;
+                (plan, options.out())
+            }
+            Self::ToOme(form, options) => {
+                let (plan, ..) = plan_to_ome(context, source, target, form, options)?;
                 (plan, options.out())
             }
             Self::ToVolume(form, options) => {
@@ -308,12 +322,13 @@ impl SourceRef {
 impl TargetRef {
     fn bind(&self, engine: &Arc<Engine>, target: &Location) -> Result<Array, Error> {
         let wrong = |reason: String| JobError::Plan { at: target.to_string(), reason };
+        let place = |path: &str| match path {
+            "" => Ok(target.clone()),
+            path => target.join(path),
+        };
         match self {
             Self::Zarr { path, document } => {
-                let place = match path.as_str() {
-                    "" => target.clone(),
-                    path => target.join(path)?,
-                };
+                let place = place(path)?;
                 match NodeMetadata::parse(document.to_string().as_bytes()) {
                     Ok(NodeMetadata::Array(metadata)) => {
                         Ok(ArrayNode::from_metadata(engine, &place, metadata)?.into_array())
@@ -323,6 +338,13 @@ impl TargetRef {
                     }
                     Err(error) => Err(wrong(error.to_string()).into()),
                 }
+            }
+            Self::ZarrV2 { path, zarray, zattrs } => {
+                let zattrs = (!zattrs.is_null()).then(|| zattrs.to_string());
+                let zattrs = zattrs.as_ref().map(String::as_bytes);
+                let metadata = ArrayMetadata::parse_v2(zarray.to_string().as_bytes(), zattrs)
+                    .map_err(|error| wrong(error.to_string()))?;
+                Ok(ArrayNode::from_metadata(engine, &place(path)?, metadata)?.into_array())
             }
             Self::Volume { info, level, packed } => {
                 let info = VolumeInfo::parse(info.to_string().as_bytes())

@@ -168,7 +168,8 @@ impl Replacement for Repacked<'_> {
     fn wanted(&mut self, current: &str) -> Result<Option<String>, Error> {
         self.check()?;
         let old = self.array(current, &self.place)?;
-        let wanted = target::wanted(&old, self.options, *old.metadata().key_encoding())?;
+        let wanted =
+            target::wanted(&old, old.metadata(), self.options, *old.metadata().key_encoding())?;
         let (unchanged, metadata) = (wanted.unchanged, wanted.metadata);
         let to = String::from_utf8_lossy(&metadata.to_bytes()).into_owned();
         describe(&mut self.report, &metadata);
@@ -216,7 +217,7 @@ impl Replacement for Repacked<'_> {
         let (name, folder) = (self.report.path.clone(), self.place.clone());
         // Only one process works in place.
         let (source, target) = (SourceRef::new("", 0), TargetRef::Keys);
-        Ok(vec![Step { name, folder, work, source, target, document: None }])
+        Ok(vec![Step { name, folder, work, source, target, documents: Vec::new() }])
     }
 
     fn others<'a>(&'a self, from: &str, to: &str) -> Result<Others<'a>, Error> {

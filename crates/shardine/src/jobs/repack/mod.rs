@@ -24,7 +24,7 @@ pub use options::{CodecChoice, Packing, RepackCheck, RepackOptions, RepackOutcom
 pub use out::REPACK_MARKER;
 pub(super) use out::{REPACK, plan_repack};
 
-pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape};
+pub(super) use target::{Shards, Stored, default_index_codecs, shard_shape, wanted};
 
 /// Repacks the chunks of an array, or of all arrays below a group; in place, or at `target`.
 ///

@@ -1,18 +1,16 @@
 //! Plans a repacked Zarr hierarchy at another location.
 
-use shardine_store::FolderPart;
-
 use super::in_place::describe;
 use super::{PartOutcome, RepackError, RepackOptions, RepackOutcome, RepackedArray, target};
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{JobContext, JobKind};
 use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
-    AxisMap, Document, OutPlan, SourceRef, Step, StepDone, TargetRef, Work, make, moves,
+    AxisMap, Document, NodeKeys, OutPlan, SourceRef, Step, StepDone, TargetRef, Work, make, moves,
 };
 use crate::jobs::whole::check_whole;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
-use crate::zarr::{DOCUMENT, MAX_DEPTH, V2_DOCUMENTS, grid_folder};
+use crate::zarr::{DOCUMENT, MAX_DEPTH};
 use crate::{ArrayNode, Error, Group, Location, Node};
 
 /// The object at the root of a target that marks it as unfinished, while a job writes it or after
@@ -30,15 +28,7 @@ struct Planner<'a> {
     steps: Vec<Step>,
     reports: Vec<RepackedArray>,
     documents: Vec<Document>,
-    /// The nodes of the source by path, and for arrays how their objects are named.
-    nodes: Vec<(String, Option<Named>)>,
-}
-
-/// How the objects of an array are named, before and after, and how many axes it has.
-#[derive(Clone, Copy)]
-struct Named {
-    encodings: [ChunkKeyEncoding; 2],
-    rank: usize,
+    nodes: NodeKeys,
 }
 
 /// Plans the new data set, with a report of each step as far as known.
@@ -57,7 +47,7 @@ pub(in crate::jobs) fn plan_repack(
         steps: Vec::new(),
         reports: Vec::new(),
         documents: Vec::new(),
-        nodes: Vec::new(),
+        nodes: NodeKeys::default(),
     };
     match Node::open(context.engine(), source)? {
         Node::Array(array) => {
@@ -72,7 +62,7 @@ pub(in crate::jobs) fn plan_repack(
         request: options.request(),
         steps,
         documents,
-        others: Some(Box::new(move |path, is_folder| part(&nodes, path, is_folder))),
+        others: Some(Box::new(move |path, is_folder| nodes.part(path, is_folder))),
         others_required: false,
         last_check: Box::new(|| Ok(())),
     };
@@ -103,35 +93,6 @@ pub(super) fn repack(
             tell(report);
         }
     })
-}
-
-/// What happens to something in the source, by its path.
-fn part(nodes: &[(String, Option<Named>)], path: &str, is_folder: bool) -> FolderPart {
-    let below = |path: &str, node: &str| -> Option<String> {
-        match node {
-            "" => Some(path.to_owned()),
-            node => Some(path.strip_prefix(node)?.strip_prefix('/')?.to_owned()),
-        }
-    };
-    let leads = |(node, _): &(String, _)| node == path || below(node, path).is_some();
-    if is_folder && nodes.iter().any(leads) {
-        return FolderPart::Inside;
-    }
-    let around = nodes.iter().filter_map(|(node, array)| Some((below(path, node)?, array)));
-    let Some((rest, array)) = around.min_by_key(|(rest, _)| rest.len()) else {
-        return FolderPart::Carried;
-    };
-    let is_document = rest == DOCUMENT || V2_DOCUMENTS.contains(&rest.as_str());
-    let of_grid = array.is_some_and(|Named { encodings, rank }| {
-        encodings.iter().any(|encoding| match is_folder {
-            true => grid_folder(encoding, &rest, rank).is_some(),
-            false => encoding.parse(&rest, rank).is_some(),
-        })
-    });
-    match of_grid || is_document && !is_folder {
-        true => FolderPart::Left,
-        false => FolderPart::Carried,
-    }
 }
 
 impl Planner<'_> {
@@ -169,7 +130,7 @@ impl Planner<'_> {
                     let metadata = self.array(array, &inside)?;
                     let key = self.place(&inside)?.key(DOCUMENT)?;
                     if let Some(step) = self.steps.last_mut() {
-                        step.document = Some(Document { key, bytes: metadata.to_bytes() });
+                        step.documents.push(Document { key, bytes: metadata.to_bytes() });
                     }
                     below.push((child.name, NodeMetadata::Array(metadata)));
                 }
@@ -191,7 +152,7 @@ impl Planner<'_> {
                 .set_consolidated(&below)
                 .map_err(|source| Error::Metadata { object, source: Box::new(source) })?;
         }
-        self.nodes.push((path.to_owned(), None));
+        self.nodes.add_group(path);
         self.document(path, metadata.to_bytes())?;
         Ok(below)
     }
@@ -199,7 +160,7 @@ impl Planner<'_> {
     fn array(&mut self, old: ArrayNode, path: &str) -> Result<ArrayMetadata, Error> {
         refuse_array(&old)?;
         let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
-        let wanted = target::wanted(&old, self.options, key_encoding(&old))?;
+        let wanted = target::wanted(&old, old.metadata(), self.options, key_encoding(&old))?;
         describe(&mut report, &wanted.metadata);
         let place = self.place(path)?;
         let metadata = wanted.metadata;
@@ -208,14 +169,14 @@ impl Planner<'_> {
         self.reports.push(report);
         let rank = old.shape().len();
         let encodings = [*old.metadata().key_encoding(), *metadata.key_encoding()];
-        self.nodes.push((path.to_owned(), Some(Named { encodings, rank })));
+        self.nodes.add_array(path, encodings, rank);
         let folder = old.location().clone();
         let document = serde_json::from_slice(&metadata.to_bytes()).unwrap_or_default();
         let target = TargetRef::Zarr { path: path.to_owned(), document };
         let (old, new) = (old.into_array(), new.into_array());
         let work = Work::Array { old, axes: AxisMap::identity(rank), new };
         let (name, source) = (path.to_owned(), SourceRef::new(path, 0));
-        self.steps.push(Step { name, folder, work, source, target, document: None });
+        self.steps.push(Step { name, folder, work, source, target, documents: Vec::new() });
         Ok(metadata)
     }
 }

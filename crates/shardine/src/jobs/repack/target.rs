@@ -10,7 +10,7 @@ use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
 };
 use crate::zarr::{FlatCodecs, SHARDING};
-use crate::{Array, ArrayNode, CodecSpec, Error};
+use crate::{Array, CodecSpec, Error};
 
 /// How an array is stored, with nested codecs flattened.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,22 +78,22 @@ impl Stored {
 
 /// What has to be built.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(in crate::jobs) struct Wanted {
     pub metadata: ArrayMetadata,
     /// Whether the array is already as requested.
     pub unchanged: bool,
 }
 
 /// Determines what has to be built.
-pub(super) fn wanted(
-    array: &ArrayNode,
+pub(in crate::jobs) fn wanted(
+    array: &Array,
+    metadata: &ArrayMetadata,
     options: &RepackOptions,
     key_encoding: ChunkKeyEncoding,
 ) -> Result<Wanted, Error> {
     let refuse = |reason: String| {
         Error::from(RepackError::Layout { at: array.location().to_string(), reason })
     };
-    let metadata = array.metadata();
     let old = Stored::of(metadata).map_err(refuse)?;
     let rank = array.shape().len();
     let chunk_shape = options.chunk.clone().unwrap_or_else(|| old.chunk_shape.clone());

@@ -106,7 +106,7 @@ impl Packed for Folder {
         let folder = self.location.clone();
         let (source, target) = (SourceRef::new("", 0), TargetRef::Keys);
         let name = String::new();
-        Ok(vec![Step { name, folder, work, source, target, document: None }])
+        Ok(vec![Step { name, folder, work, source, target, documents: Vec::new() }])
     }
 
     fn count(&mut self, counts: &[Counts]) {

@@ -138,7 +138,7 @@ impl Packed for Scales {
             let info = Value::Object(self.info.document().clone());
             let source = SourceRef { path: String::new(), level, packed: true };
             let target = TargetRef::Volume { info, level, packed: true };
-            steps.push(Step { name, folder, work, source, target, document: None });
+            steps.push(Step { name, folder, work, source, target, documents: Vec::new() });
         }
         Ok(steps)
     }

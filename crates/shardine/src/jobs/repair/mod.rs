@@ -22,6 +22,7 @@ use super::unfinished;
 use super::verify::{refusal, verify_in};
 use crate::jobs::losses::{self, ObjectLosses};
 use crate::stored::PossibleObject;
+use crate::zarr::DOCUMENT;
 use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
 pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
@@ -338,6 +339,9 @@ impl Repairing<'_> {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
             let of = name.strip_prefix(".shardine-").and_then(|name| name.strip_suffix(".job"));
             let place = match (of, folder) {
+                // The job on documents of the group itself.
+                (Some(DOCUMENT), "") => self.location.at(None),
+                (Some(DOCUMENT), folder) => self.location.at(Some(Key::new(folder)?)),
                 (Some(of), "") => self.location.at(Some(Key::new(of)?)),
                 (Some(of), folder) => self.location.at(Some(Key::new(folder)?.join(of)?)),
                 (None, _) => self.location.clone(),

@@ -9,11 +9,11 @@ use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, U
 use crate::engine::{in_order, tuning};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
-use crate::jobs::unfinished_job;
+use crate::jobs::unfinished::unfinished_rebuild;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
-use crate::zarr::{DOCUMENT, OpaqueArray, consolidated_name, read_document};
+use crate::zarr::{DOCUMENT, OpaqueArray, ZarrFormat, consolidated_name, read_document, read_v2};
 use crate::{ArrayNode, Error, Location};
 
 /// How long a writer may take that overwrites a document instead of replacing it.
@@ -83,7 +83,8 @@ impl Run<'_> {
         if !self.is_first() {
             return Ok(());
         }
-        let Some(job) = unfinished_job(location)?.filter(|job| !job.in_use) else { return Ok(()) };
+        let job = unfinished_rebuild(location)?.filter(|job| !job.in_use);
+        let Some(job) = job else { return Ok(()) };
         let begun = job.command.map(|command| format!(", started by `{command}`"));
         let message = format!(
             "a job rebuilding it was interrupted{}; its folder is {}",
@@ -192,7 +193,7 @@ impl Walk<'_, '_> {
                 let consolidated = consolidated(location, &metadata)?;
                 let own = consolidated.is_some();
                 self.outer.extend(consolidated);
-                let result = self.children(location, depth);
+                let result = self.children(location, metadata.zarr_format(), depth);
                 if let Some(done) = self.outer.pop_if(|_| own) {
                     self.missing(&done);
                 }
@@ -202,7 +203,12 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn children(&mut self, location: &Location, depth: usize) -> Result<(), Error> {
+    fn children(
+        &mut self,
+        location: &Location,
+        format: ZarrFormat,
+        depth: usize,
+    ) -> Result<(), Error> {
         let folder = location.path.as_ref();
         let run = self.run;
         let listed = run.leftovers(location, folder).and_then(|()| {
@@ -235,7 +241,7 @@ impl Walk<'_, '_> {
         }
         let child = |folder: &Key| location.at(Some(folder.clone()));
         let most = self.run.engine.at_once(&*location.store, tuning::DOCUMENT);
-        let read = |i: usize| settled_document(&child(&folders[i]));
+        let read = |i: usize| document_below(&child(&folders[i]), format);
         let mut cancelled = Ok(());
         in_order(most, folders.len(), &read, &mut |i, document| {
             let (folder, child) = (&folders[i], child(&folders[i]));
@@ -354,6 +360,21 @@ impl Walk<'_, '_> {
             self.run.note(Finding::new(kind, Some(outer.object.clone()), message));
         }
     }
+}
+
+/// The document of a node in a group of this version. Below a group of version 2 that of version 2
+/// counts where there are both: a migration gives the outermost group its document last, and until
+/// then the others are not part of the hierarchy.
+fn document_below(location: &Location, format: ZarrFormat) -> Result<NodeMetadata, Error> {
+    let found = settled_document(location)?;
+    if format == ZarrFormat::V2 && found.zarr_format() == ZarrFormat::V3 {
+        match read_v2(location) {
+            Ok(Some(old)) => return Ok(old),
+            Err(error @ Error::Store(_)) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Reads a document; one that is refused is read again, since other programs overwrite documents in

@@ -307,6 +307,18 @@ impl ArrayMetadata {
         Self::from_document(document)
     }
 
+    /// Names the dimensions; there is a name, or none, for each.
+    pub fn set_dimension_names(
+        &mut self,
+        names: Option<Vec<Option<String>>>,
+    ) -> Result<(), MetadataError> {
+        let json = names.as_ref().map(|names| json!(names));
+        dimension_names(json.as_ref(), self.shape.len())?;
+        self.document.set("dimension_names", json);
+        self.dimension_names = names;
+        Ok(())
+    }
+
     /// Replaces all attributes.
     pub fn set_attributes(&mut self, attributes: Map<String, Value>) {
         self.document.set("attributes", Some(Value::Object(attributes)));

@@ -156,6 +156,20 @@ impl Document {
         Ok(())
     }
 
+    /// A member that is an object, as a document of its own; an empty one if there is none.
+    pub(super) fn part(&self, member: &str) -> Self {
+        let Some(Value::Object(members)) = self.members.get(member) else {
+            return Self::new(Map::new());
+        };
+        let prefix = format!("/{}/", escaped(member));
+        let inside = |number: &KeptNumber| {
+            let rest = number.pointer.strip_prefix(prefix.as_str())?;
+            Some(KeptNumber { pointer: format!("/{rest}"), text: number.text.clone() })
+        };
+        let kept = self.kept.iter().filter_map(inside).collect();
+        Self { members: members.clone(), kept }
+    }
+
     pub(super) fn members(&self) -> &Map<String, Value> {
         &self.members
     }
@@ -199,6 +213,19 @@ impl Document {
         let mut kept = std::mem::take(&mut self.kept);
         kept.retain(|number| self.find(number).is_some());
         self.kept = kept;
+    }
+
+    /// Replaces the attributes by others, some of which were moved into the attribute `into`.
+    /// Numbers in them are kept there as well.
+    pub(super) fn move_attributes(&mut self, attributes: Map<String, Value>, into: &str) {
+        let moved = |number: &KeptNumber| {
+            let rest = number.pointer.strip_prefix("/attributes/")?;
+            let pointer = format!("/attributes/{}/{rest}", escaped(into));
+            Some(KeptNumber { pointer, text: number.text.clone() })
+        };
+        let moved: Vec<KeptNumber> = self.kept.iter().filter_map(moved).collect();
+        self.kept.extend(moved);
+        self.set("attributes", Some(Value::Object(attributes)));
     }
 
     /// The value where `number` was read, unless it has been changed.

@@ -42,6 +42,16 @@ pub enum MetadataError {
         /// What is supported instead.
         reason: String,
     },
+    /// Version 2 has nothing that means the same.
+    #[error("{member} \"{name}\" has no equivalent in Zarr v2: {reason}")]
+    NotInV2 {
+        /// Its place.
+        member: String,
+        /// Its name.
+        name: String,
+        /// What version 2 has.
+        reason: String,
+    },
     /// The data type or the fill value is not legal.
     #[error("{member}: {reason}")]
     DataType {

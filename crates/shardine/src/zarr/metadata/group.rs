@@ -105,6 +105,11 @@ impl GroupMetadata {
         self.document.set("attributes", Some(Value::Object(attributes)));
     }
 
+    /// Replaces all attributes by others, some of which were moved into the attribute `into`.
+    pub(crate) fn move_attributes(&mut self, attributes: Map<String, Value>, into: &str) {
+        self.document.move_attributes(attributes, into);
+    }
+
     /// The consolidated metadata of the nodes below, in the document's order. It dates from when it
     /// was collected and may be out of date. `None` if the document has none, or has it in an
     /// unknown form.

@@ -38,4 +38,4 @@ pub use key_encoding::{ChunkKeyEncoding, Separator};
 pub use node::{NodeMetadata, check_node_name};
 pub use opaque::{OpaqueMetadata, Unsupported};
 pub use shardine_codec::{codec_specs_from_json, codec_specs_to_json};
-pub(crate) use v2::{v2_consolidated, v2_names, v2_without};
+pub(crate) use v2::{V2Array, v2_consolidated, v2_names, v2_without};

@@ -72,3 +72,15 @@ fn a_document_past_the_limit_is_refused_unread() {
     let refusal = NodeMetadata::parse(&long);
     assert!(matches!(refusal, Err(MetadataError::TooLarge { .. })));
 }
+
+#[test]
+fn numbers_follow_attributes_that_are_moved_into_another() {
+    let mut group = read(r#"{"a":{"b":[NaN]},"c":Infinity,"d":NaN}"#).unwrap();
+    let mut attributes = group.attributes().clone();
+    let inner = attributes.shift_remove("a").unwrap();
+    attributes.shift_remove("d");
+    attributes.insert("ome".to_owned(), json!({ "a": inner, "d": "changed" }));
+    group.move_attributes(attributes, "ome");
+    let text = r#"{"c":Infinity,"ome":{"a":{"b":[NaN]},"d":"changed"}}"#;
+    assert_eq!(attributes_text(&group), text);
+}

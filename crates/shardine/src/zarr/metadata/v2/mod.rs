@@ -2,7 +2,7 @@
 //!
 //! `.zarray` and `.zattrs` make an [`ArrayMetadata`] whose codecs decode each chunk as it is
 //! stored, under its existing key; `.zgroup`, `.zattrs` and `.zmetadata` make a [`GroupMetadata`].
-//! Anything without an equivalent in version 3 is refused.
+//! Anything without an equivalent in version 3 is refused. `write` goes the other way.
 
 mod array;
 mod codecs;
@@ -11,9 +11,11 @@ mod fill;
 mod group;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub(crate) use group::{v2_consolidated, v2_names, v2_without};
 use serde_json::Value;
+pub(crate) use write::V2Array;
 
 use super::document::Document;
 use super::{ArrayMetadata, GroupMetadata, MetadataError};

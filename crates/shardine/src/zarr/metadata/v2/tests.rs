@@ -217,3 +217,107 @@ fn consolidated_metadata_names_the_nodes_and_hides_none_for_another() {
     assert_eq!(names, [("../c", false), ("b", false), ("g", true), ("g/a", true)]);
     assert_eq!(known[2].1.as_ref().unwrap().attributes()["at"], "g");
 }
+
+/// The documents of version 2 that an array is written as.
+fn written(array: &ArrayMetadata) -> Result<(Value, Option<Value>), MetadataError> {
+    let made = array.to_v2(Separator::Slash, true)?;
+    let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+    Ok((json(&made.zarray), made.zattrs.as_deref().map(json)))
+}
+
+#[test]
+fn what_is_read_is_written_again() {
+    let blosc = json!({"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 2, "blocksize": 0});
+    for members in [
+        json!({}),
+        json!({"order": "F"}),
+        json!({"dtype": ">i4", "fill_value": -1, "compressor": {"id": "zstd", "level": 7}}),
+        json!({"dtype": "|u1", "compressor": {"id": "zstd", "level": 7, "checksum": true}}),
+        json!({"dtype": "<f4", "fill_value": "NaN", "compressor": blosc}),
+        json!({"dtype": "<c16", "fill_value": [1.5, "NaN"], "compressor": {"id": "gzip", "level": 9}}),
+        json!({"dtype": "|b1", "fill_value": true, "filters": [{"id": "packbits"}]}),
+        json!({"dtype": "|S5", "fill_value": "YWI=", "compressor": {"id": "bz2", "level": 1}}),
+        json!({"dtype": "|V2", "fill_value": "AQI=", "compressor": {"id": "lz4", "acceleration": 3}}),
+        json!({"dtype": ">U2", "fill_value": "x", "compressor": {"id": "zlib", "level": 2}}),
+        json!({"dtype": "<M8[10ms]", "fill_value": 5}),
+        json!({"dtype": ">m8", "fill_value": i64::MIN}),
+        json!({"dtype": "|O", "fill_value": "", "filters": [{"id": "vlen-utf8"}]}),
+        json!({"dtype": "|O", "fill_value": "", "filters": [{"id": "vlen-bytes"}]}),
+        json!({"filters": [{"id": "shuffle", "elementsize": 2}], "compressor": {"id": "lzma", "preset": 1}}),
+        json!({"filters": [{"id": "delta", "dtype": "<u2", "astype": "<i8"}, {"id": "crc32c"}]}),
+        json!({
+            "dtype": ">f8", "fill_value": 0.0,
+            "filters": [{"id": "fixedscaleoffset", "scale": 10, "offset": 0, "dtype": ">f8", "astype": ">u2"}],
+        }),
+        json!({"dtype": "<f8", "fill_value": 0.5, "filters": [{"id": "bitround", "keepbits": 4}, {"id": "fletcher32"}]}),
+    ] {
+        let mut expected = with(members);
+        expected["dimension_separator"] = json!("/");
+        let array = parse(&expected).unwrap();
+        let (zarray, zattrs) = written(&array).unwrap();
+        assert_eq!(zarray, expected);
+        assert_eq!(zattrs, None);
+        // And so is its equivalent in version 3.
+        let (again, _) = written(&array.into_v3()).unwrap();
+        assert_eq!(again, expected);
+    }
+}
+
+#[test]
+fn names_of_dimensions_are_written_as_xarray_has_them() {
+    let attributes = r#"{"_ARRAY_DIMENSIONS": ["y", "x"], "a": NaN, "n": 123456789012345678901}"#;
+    let old = ArrayMetadata::parse_v2(zarray().to_string().as_bytes(), Some(attributes.as_bytes()));
+    let new = old.unwrap().into_v3();
+    assert_eq!(new.attributes()["_FillValue"], 7);
+    let made = new.to_v2(Separator::Dot, true).unwrap();
+    let text = String::from_utf8(made.zattrs.unwrap()).unwrap();
+    assert!(text.contains("NaN") && text.contains("123456789012345678901"), "{text}");
+    assert!(text.contains("_ARRAY_DIMENSIONS") && !text.contains("_FillValue"), "{text}");
+    assert_eq!(made.metadata.dimension_names(), new.dimension_names());
+    let made = new.to_v2(Separator::Dot, false).unwrap();
+    let text = String::from_utf8(made.zattrs.unwrap()).unwrap();
+    assert!(!text.contains("_ARRAY_DIMENSIONS") && text.contains("_FillValue"), "{text}");
+}
+
+#[test]
+fn what_version_2_does_not_have_is_refused_by_its_place() {
+    let little = json!({"name": "bytes", "configuration": {"endian": "little"}});
+    let document = |data_type: Value, chunk: &[u64], codecs: Value| {
+        let document = json!({
+            "zarr_format": 3, "node_type": "array", "shape": [4, 5, 6], "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+            "chunk_key_encoding": {"name": "default"}, "fill_value": 0, "codecs": codecs,
+        });
+        match NodeMetadata::from_json(document).unwrap() {
+            NodeMetadata::Array(array) => array,
+            NodeMetadata::Group(_) => panic!("not an array"),
+        }
+    };
+    let turned =
+        |order: [u64; 3]| json!([{"name": "transpose", "configuration": {"order": order}}, little]);
+    let inner = json!({"chunk_shape": [1, 1, 1], "codecs": [little], "index_codecs": [little]});
+    for (array, why) in [
+        (document(json!("bfloat16"), &[2, 2, 2], json!([little])), "data_type \"bfloat16\""),
+        (document(json!("int4"), &[2, 2, 2], json!(["bytes"])), "data_type \"int4\""),
+        (document(json!("uint16"), &[2, 2, 2], turned([1, 2, 0])), "C or in Fortran order"),
+        (
+            document(
+                json!("uint16"),
+                &[2, 2, 2],
+                json!([{"name": "sharding_indexed", "configuration": inner}]),
+            ),
+            "codecs[0] \"sharding_indexed\" has no equivalent in Zarr v2",
+        ),
+        (document(json!("bool"), &[2, 2, 2], json!(["packbits"])), "codecs[0] \"packbits\""),
+    ] {
+        let refusal = written(&array).unwrap_err().to_string();
+        assert!(refusal.contains(why), "{refusal}");
+    }
+    // Axes along which chunks have one element may be anywhere.
+    for (chunk, order, expected) in
+        [([2, 2, 1], [2, 0, 1], "C"), ([2, 1, 2], [1, 2, 0], "F"), ([1, 1, 2], [1, 2, 0], "C")]
+    {
+        let array = document(json!("uint16"), &chunk, turned(order));
+        assert_eq!(written(&array).unwrap().0["order"], expected);
+    }
+}

@@ -1,4 +1,7 @@
-//! `shardine demo`: the whole tour on a small volume.
+//! `shardine demo`: the whole tour on a small image.
+
+mod data;
+mod levels;
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,23 +12,29 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::jobs::{RepackOptions, RepackedArray, VerifyOptions};
-use shardine::store::{CountingStore, FileStore};
+use shardine::physical::PhysicalBox;
+use shardine::store::{Condition, CountingStore, FileStore, StoreExt};
 use shardine::zarr::CreateOptions;
-use shardine::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NewArray, codec_specs_to_json};
+use shardine::zarr::metadata::GroupMetadata;
 use shardine::{
-    Array, ArrayNode, DataType, Elements, ElementsRef, Engine, GeneratorSource, Location, Packing,
-    Region, Strategy, WriteOptions, WriteReport, codec_words,
+    ArrayNode, DataSet, Elements, ElementsRef, Engine, GeneratorSource, Group, Location, Packing,
+    Region, Strategy, WriteOptions, WriteReport, open_in,
 };
 
 use crate::cli::Machine;
 use crate::failure::{Failure, quoted};
-use crate::{info, units, write};
+use crate::info::Stored;
+use crate::ome::Look;
+use crate::tree::Tree;
+use crate::{units, write};
+use data::{LABEL, LABELS, LEVELS, MARK, MARK_VALUE, SHAPE, fill_box, level_shape};
+use levels::Method;
 
-/// Create, update, reshard and verify a small sharded array, and show what each step costs
+/// Create, read, update, reshard and verify a small OME-Zarr image, and show what each step costs
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Demo {
-    /// Folder to create the array in
+    /// Folder to create the image in
     #[arg(default_value = "shardine-demo")]
     folder: PathBuf,
     /// Print only what each step cost, as JSON
@@ -37,21 +46,19 @@ const EXAMPLES: &str = "\
 Examples:
   shardine demo
   shardine demo somewhere/else
-  shardine demo --json | jq .update";
+  shardine demo --json | jq .update
 
-const SHAPE: [u64; 3] = [256, 256, 256];
-const SHARD: [u64; 3] = [128, 128, 128];
-const CHUNK: [u64; 3] = [32, 32, 32];
+The image is OME-Zarr 0.5, sharded: three levels, and a label image with as many.";
 
 /// Bytes of an element.
 const ELEMENT: usize = 2;
 
-/// The attribute by which a later run recognizes a folder that it may replace.
-const MARK: &str = "made_by";
-const MARK_VALUE: &str = "shardine demo";
+/// The level and the plane of it that the demo reads.
+const LEVEL: usize = 1;
+const PLANE: &str = "z=64";
 
-/// The region that the demo reads first.
-const PLANE: &str = "128";
+/// The box that the demo reads.
+const BOX: &str = "z=64um,y=30um:34um,x=24um:40um";
 
 /// The region that the demo updates: it straddles the shards.
 const UPDATED: &str = "120:136,120:136,120:136";
@@ -75,10 +82,13 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     let stage = Stage { tells: !args.json, store };
     let name = args.folder.display().to_string();
     let location = Location::root(Arc::new(stage.store.clone()));
-    let (array, write) = stage.create(&engine, &location, &name, replace)?;
-    let described = stage.describe(&array, &name)?;
-    let plane = stage.read_plane(&array)?;
-    let update = stage.update(&array)?;
+    let write = stage.create(&engine, &location, &name, replace)?;
+    let image = open_in(&engine, &location)?;
+    let described = stage.describe(&engine, &*image, &name)?;
+    stage.list(&*image, &name)?;
+    let plane = stage.read_plane(&*image)?;
+    let boxed = stage.read_box(&*image)?;
+    let update = stage.update(&*image)?;
     let packed = stage.reshard(&engine, &args.folder)?;
     let read = stage.check(&engine, &location)?;
     let verified = stage.verify(&engine, &location)?;
@@ -87,8 +97,9 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
         let report = json!({
             "folder": name,
             "write": write,
-            "array": described,
+            "image": described,
             "plane": plane,
+            "box": boxed,
             "update": update,
             "reshard": packed,
             "read": read,
@@ -100,7 +111,35 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     stage.farewell(&name)
 }
 
-/// Whether there is an array from an earlier run to replace. Anything else is not touched.
+/// Writes the metadata of a group, in place of any that is there.
+fn put_group(location: &Location, attributes: Map<String, Value>) -> Result<(), Failure> {
+    let document = GroupMetadata::new(attributes).to_bytes();
+    let put = location.store.put(&location.key("zarr.json")?, &document, Condition::None);
+    put.map_err(shardine::Error::from)?;
+    Ok(())
+}
+
+/// Creates the levels of an image and writes the finest.
+fn create_image(
+    engine: &Arc<Engine>,
+    location: &Location,
+    voxel: fn([u64; 3]) -> u16,
+    replace: bool,
+) -> Result<WriteReport, Failure> {
+    let options = CreateOptions::new().overwrite(replace);
+    for level in 0..LEVELS {
+        let location = location.join(&level.to_string())?;
+        ArrayNode::create_with(engine, &location, data::array(level)?, &options)?;
+    }
+    let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
+        fill_box(voxel, start, shape, out);
+        Ok(())
+    });
+    let finest = ArrayNode::open(engine, &location.join("0")?)?;
+    Ok(finest.write_from(Region::all(), &source, &WriteOptions::new())?)
+}
+
+/// Whether there is an image from an earlier run to replace. Anything else is not touched.
 fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -110,9 +149,11 @@ fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     if entries.next().is_none() {
         return Ok(false);
     }
-    let array = ArrayNode::open(engine, &Location::parse(&folder.display().to_string())?);
-    let ours = array.is_ok_and(|array| {
-        array.metadata().attributes().get(MARK).and_then(Value::as_str) == Some(MARK_VALUE)
+    let found = open_in(engine, &Location::parse(&folder.display().to_string())?);
+    let ours = found.is_ok_and(|found| {
+        let attributes = found.downcast_ref::<Group>().map(|group| group.metadata().attributes());
+        let mark = attributes.and_then(|attributes| attributes.get(MARK));
+        mark.and_then(Value::as_str) == Some(MARK_VALUE)
     });
     if ours {
         return Ok(true);
@@ -124,52 +165,6 @@ fn may_replace(engine: &Arc<Engine>, folder: &Path) -> Result<bool, Failure> {
     .hint("choose another folder: shardine demo DIR"))
 }
 
-fn metadata() -> Result<ArrayMetadata, Failure> {
-    let data_type = DataType::parse_name("uint16").map_err(Failure::new)?;
-    let words = [codec_words::DEFAULT.to_owned()];
-    let codecs = codec_words::chain(&words, &data_type).map_err(Failure::new)?;
-    let codecs = codec_specs_to_json(&codecs);
-    let mut attributes = Map::new();
-    attributes.insert(MARK.to_owned(), json!(MARK_VALUE));
-    let axes = ["z", "y", "x"].map(|name| Some(name.to_owned()));
-    ArrayMetadata::new(NewArray {
-        shape: SHAPE.to_vec(),
-        chunk_shape: SHARD.to_vec(),
-        data_type,
-        fill: None,
-        // At the start, so that an update need not rewrite a shard.
-        codecs: vec![codec_words::sharding(&CHUNK, &codecs, None, "start")],
-        key_encoding: ChunkKeyEncoding::default(),
-        dimension_names: Some(axes.to_vec()),
-        attributes,
-    })
-    .map_err(Failure::new)
-}
-
-/// A bright ball in the dark, with camera noise: the same on every run and in any order.
-fn voxel(z: u64, y: u64, x: u64) -> u16 {
-    let from_centre = |i: u64| i.abs_diff(SHAPE[0] / 2);
-    let squared = [z, y, x].map(|i| from_centre(i).pow(2)).iter().sum::<u64>();
-    let radius = SHAPE[0] * 3 / 8;
-    if squared > radius.pow(2) {
-        return 0;
-    }
-    let light = 200 + (radius.pow(2) - squared) / 16;
-    // A hash of the position: a few bits of it are noise.
-    let mixed = ((z << 16) ^ (y << 8) ^ x).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (light + (mixed >> 60)) as u16
-}
-
-fn fill_box(start: &[u64], shape: &[u64], out: &mut [u8]) {
-    let elements = out.chunks_exact_mut(ELEMENT).enumerate();
-    for (i, element) in elements {
-        let i = i as u64;
-        let (z, y, x) = (i / shape[2] / shape[1], i / shape[2] % shape[1], i % shape[2]);
-        let value = voxel(start[0] + z, start[1] + y, start[2] + x);
-        element.copy_from_slice(&value.to_le_bytes());
-    }
-}
-
 impl Stage {
     fn head(&self, title: &str) -> io::Result<()> {
         self.line(format_args!("\n{title}"))
@@ -177,6 +172,10 @@ impl Stage {
 
     fn say(&self, text: impl std::fmt::Display) -> io::Result<()> {
         self.line(format_args!("  {text}"))
+    }
+
+    fn say_lines(&self, text: &[u8]) -> io::Result<()> {
+        String::from_utf8_lossy(text).lines().try_for_each(|line| self.say(line))
     }
 
     fn line(&self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
@@ -189,19 +188,17 @@ impl Stage {
         location: &Location,
         name: &str,
         replace: bool,
-    ) -> Result<(ArrayNode, Value), Failure> {
+    ) -> Result<Value, Failure> {
         self.line(format_args!(
             "Shardine packs many chunks into one object, a shard, and finds them through its index."
         ))?;
-        self.head(&format!("1. Write a volume of {} uint16 to {name}", units::shape(&SHAPE)))?;
+        self.head(&format!(
+            "1. Write an OME-Zarr image of {} uint16 to {name}",
+            units::shape(&SHAPE)
+        ))?;
         let start = Instant::now();
-        let options = CreateOptions::new().overwrite(replace);
-        let array = ArrayNode::create_with(engine, location, metadata()?, &options)?;
-        let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
-            fill_box(start, shape, out);
-            Ok(())
-        });
-        let report = array.write_from(Region::all(), &source, &WriteOptions::new())?;
+        put_group(location, data::image_attributes()?)?;
+        let report = create_image(engine, location, data::voxel, replace)?;
         let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
         self.say(format!(
@@ -212,40 +209,92 @@ impl Stage {
             report.chunks_empty
         ))?;
         self.say(wrote(&report, seconds))?;
-        Ok((array, Value::Object(write::describe(&report, seconds))))
-    }
-
-    fn describe(&self, array: &ArrayNode, name: &str) -> Result<Value, Failure> {
-        self.head("2. Describe it: info")?;
-        let stored = info::Stored::scan(array)?;
-        let mut text = Vec::new();
-        info::write_array(&mut text, name, array, Some(&stored))?;
-        for line in String::from_utf8_lossy(&text).lines() {
-            self.say(line)?;
+        let labels = location.join(LABELS)?;
+        put_group(&labels, data::labels_attributes()?)?;
+        let label = location.join(LABEL)?;
+        put_group(&label, data::label_attributes()?)?;
+        create_image(engine, &label, data::label, replace)?;
+        for (at, method) in [(location, Method::Mean), (&label, Method::First)] {
+            levels::renew(&*open_in(engine, at)?, method, &[0; 3], &SHAPE)?;
         }
-        Ok(info::describe(array, Some(&stored)))
+        let smaller: Vec<String> =
+            (1..LEVELS).map(|level| units::shape(&level_shape(level))).collect();
+        self.say(format!("then the lower levels, {}, and a label image", smaller.join(" and ")))?;
+        Ok(Value::Object(write::describe(&report, seconds)))
     }
 
-    fn read_plane(&self, array: &Array) -> Result<Value, Failure> {
-        self.head(&format!("3. Read the middle plane: read --region {PLANE}"))?;
+    fn describe(
+        &self,
+        engine: &Arc<Engine>,
+        image: &dyn DataSet,
+        name: &str,
+    ) -> Result<Value, Failure> {
+        self.head("2. Describe it: info")?;
+        let group = image.downcast_ref::<Group>().ok_or_else(|| Failure::new("no group"))?;
+        let scan = |array: &shardine::Array| Stored::scan(array).map(Some);
+        let Look::Ome(info) = Look::at(engine, group, &scan, true)? else {
+            return Err(Failure::new("the image just written is not understood"));
+        };
+        let mut text = Vec::new();
+        info.write(&mut text, name, group)?;
+        self.say_lines(&text)?;
+        Ok(info.describe(group))
+    }
+
+    fn list(&self, image: &dyn DataSet, name: &str) -> Result<(), Failure> {
+        self.head("3. List what is inside: ls -r")?;
+        let mut text = Vec::new();
+        Tree { recursive: true, all: false }.write(&mut text, name, image)?;
+        Ok(self.say_lines(&text)?)
+    }
+
+    fn read_plane(&self, image: &dyn DataSet) -> Result<Value, Failure> {
+        self.head(&format!(
+            "4. Read the middle plane of a lower level: read --level {LEVEL} --region {PLANE}"
+        ))?;
+        let array = image.array(LEVEL)?;
+        let region = image.region(LEVEL, &PLANE.parse().map_err(Failure::new)?, false)?;
         self.store.reset();
         let start = Instant::now();
-        let plane = array.read_elements(PLANE)?;
+        let plane = array.read_elements(&region)?;
         let seconds = start.elapsed().as_secs_f64();
         let report = self.describe_reads(PLANE, seconds);
         self.say(format!("{:.1} ms, {}", seconds * 1e3, self.reads()))?;
         if let Elements::Fixed(bytes) = plane {
-            self.draw(&bytes)?;
+            let shape = level_shape(LEVEL);
+            self.draw(&bytes, shape[1] as usize, shape[2] as usize)?;
         }
         Ok(report)
     }
 
+    /// Reads by physical coordinates.
+    fn read_box(&self, image: &dyn DataSet) -> Result<Value, Failure> {
+        self.head(&format!("5. Read what is where, in micrometers: read --box {BOX}"))?;
+        let array = image.array(0)?;
+        let physical: PhysicalBox = BOX.parse().map_err(Failure::new)?;
+        let region = image.region_in_box(0, &physical)?;
+        self.store.reset();
+        let start = Instant::now();
+        let elements = array.read_elements(&region)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let mut report = self.describe_reads(&region.to_string(), seconds);
+        report["box"] = json!(BOX);
+        let values = elements.into_fixed().unwrap_or_default();
+        let values =
+            values.chunks_exact(ELEMENT).map(|v| u64::from(u16::from_le_bytes([v[0], v[1]])));
+        let (count, sum) = (values.len() as u64, values.sum::<u64>());
+        self.say(format!(
+            "voxels {region}: {count} of them, {:.0} on average",
+            sum as f64 / count.max(1) as f64
+        ))?;
+        Ok(report)
+    }
+
     /// The plane, small and in few grey levels.
-    fn draw(&self, plane: &[u8]) -> io::Result<()> {
+    fn draw(&self, plane: &[u8], height: usize, width: usize) -> io::Result<()> {
         const GREYS: &[u8] = b" .:-=+*#%@";
         const ROWS: usize = 12;
         const COLUMNS: usize = 28;
-        let (height, width) = (SHAPE[1] as usize, SHAPE[2] as usize);
         let value = |y: usize, x: usize| {
             let at = (y * width + x) * ELEMENT;
             plane.get(at..at + ELEMENT).map_or(0, |v| usize::from(u16::from_le_bytes([v[0], v[1]])))
@@ -267,9 +316,10 @@ impl Stage {
         Ok(())
     }
 
-    fn update(&self, array: &Array) -> Result<Value, Failure> {
+    fn update(&self, image: &dyn DataSet) -> Result<Value, Failure> {
+        let array = image.array(0)?;
         self.head(&format!(
-            "4. Update a region where all shards meet: write --region {UPDATED} --strategy in-place"
+            "6. Update a region where all shards meet: write --region {UPDATED} --strategy in-place"
         ))?;
         self.store.reset();
         let count = units::elements(&UPDATED_SHAPE) as usize;
@@ -288,6 +338,8 @@ impl Stage {
         self.say(wrote(&report, seconds))?;
         self.say("then each index was switched: readers see either the old shard or the new one,")?;
         self.say("even if the writer is killed")?;
+        levels::renew(image, Method::Mean, &UPDATED_START, &UPDATED_SHAPE)?;
+        self.say("the lower levels were renewed where it changed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));
         members.extend(write::describe(&report, seconds));
@@ -296,20 +348,27 @@ impl Stage {
 
     /// Repacks the chunks into other shards, in place.
     fn reshard(&self, engine: &Arc<Engine>, folder: &Path) -> Result<Value, Failure> {
-        self.head("5. Repack the same chunks into larger shards: reshard --chunks-per-shard 8")?;
+        self.head("7. Repack the same chunks into larger shards: reshard --chunks-per-shard 8")?;
         let files = Location::root(Arc::new(FileStore::new(folder)));
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
         let mut done = RepackedArray::default();
+        let mut arrays = 0;
         let start = Instant::now();
-        shardine::jobs::repack(engine, &files, None, &options, &mut |array| done = array)?;
+        shardine::jobs::repack(engine, &files, None, &options, &mut |array| {
+            arrays += 1;
+            done.chunks_moved += array.chunks_moved;
+            done.objects_written += array.objects_written;
+            done.bytes_written += array.bytes_written;
+        })?;
         let seconds = start.elapsed().as_secs_f64();
         self.say(format!(
-            "{} moved into {} without decoding, and compared with the old ones",
+            "{} of {} moved into {} without decoding, and compared with the old ones",
             units::count(done.chunks_moved, "chunk"),
+            units::count(arrays, "array"),
             units::count(done.objects_written, "shard"),
         ))?;
         self.say(format!(
-            "{}, {} written; then the new array replaced the old one in one step",
+            "{}, {} written; each new array replaced the old one in one step",
             units::duration(seconds),
             units::size(done.bytes_written)
         ))?;
@@ -321,17 +380,17 @@ impl Stage {
         }))
     }
 
-    /// Reopens the array and compares every voxel.
+    /// Reopens the image and compares every voxel of the finest level.
     fn check(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("6. Read everything back, and compare it voxel by voxel")?;
-        let array = ArrayNode::open(engine, location)?;
+        self.head("8. Read the finest level back, and compare it voxel by voxel")?;
+        let array = open_in(engine, location)?.array(0)?;
         self.store.reset();
         let start = Instant::now();
         let elements = array.read_elements(Region::all())?;
         let seconds = start.elapsed().as_secs_f64();
         let bytes = elements.into_fixed().unwrap_or_default();
         let mut expected = vec![0; bytes.len()];
-        fill_box(&[0; 3], &SHAPE, &mut expected);
+        fill_box(data::voxel, &[0; 3], &SHAPE, &mut expected);
         let inside =
             |i: u64, k: usize| (UPDATED_START[k]..UPDATED_START[k] + UPDATED_SHAPE[k]).contains(&i);
         for (i, element) in expected.chunks_exact_mut(ELEMENT).enumerate() {
@@ -357,14 +416,14 @@ impl Stage {
     }
 
     fn verify(&self, engine: &Arc<Engine>, location: &Location) -> Result<Value, Failure> {
-        self.head("7. Check every chunk: verify --decode")?;
+        self.head("9. Check every chunk of all levels: verify --decode")?;
         let start = Instant::now();
         let options = VerifyOptions::new().decode(true);
         let summary = shardine::jobs::verify(engine, location, &options, &mut |_| {})?;
         let seconds = start.elapsed().as_secs_f64();
         if !summary.is_ok() {
             let damage = units::count(summary.damage, "finding");
-            return Err(Failure::new(format!("{damage} of damage in the array just written")));
+            return Err(Failure::new(format!("{damage} of damage in the image just written")));
         }
         self.say(format!(
             "{:.0} ms: {} and {} checked, no damage",
@@ -402,18 +461,19 @@ impl Stage {
         self.head("What to try next")?;
         let quoted = quoted(name);
         for command in [
-            format!("shardine info {quoted}"),
-            format!("shardine ls {quoted} --shards"),
-            format!("shardine read {quoted} --region 128,128,120:128"),
-            format!("shardine read {quoted} --region 64:192,:,128 -o slice.npy"),
-            format!("shardine write {quoted} --region 64:192,:,128 slice.npy --json"),
+            format!("shardine info {quoted}/{LABEL}"),
+            format!("shardine ls {quoted} --level 0 --shards"),
+            format!("shardine read {quoted} --box z=64um,y=32um,x=30um:32um"),
+            format!("shardine read {quoted} --level 1 --region z=32:96,x=64 -o slice.npy"),
+            format!("shardine write {quoted} --level 1 --region z=32:96,x=64 slice.npy --json"),
             format!("shardine verify {quoted}"),
             format!("shardine plan {quoted}"),
             format!("shardine unshard {quoted}"),
         ] {
             self.say(command)?;
         }
-        self.say("python -c \"import zarr; print(zarr.open('".to_owned() + name + "').info)\"")?;
+        let open = format!("import zarr; print(zarr.open('{name}')['0'].info)");
+        self.say(format!("python -c \"{open}\""))?;
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ fn info_shows_an_image_as_its_metadata_describes_it() {
             ],
         );
         let level = text.lines().find(|line| line.starts_with("  1 ")).unwrap();
-        assert!(level.contains("1.5 s, 1, 4 x 1 x 1 µm"), "{level}");
+        assert!(level.replace(" x ", "x").contains("1.5 s, 1, 4x1x1 µm"), "{level}");
         let fast = folder.text(&["info", "i", "--fast"]);
         assert!(text.contains("ratio") && !fast.contains("ratio"), "{fast}");
         let label = folder.text(&["info", "i/labels/nuclei"]);

@@ -40,7 +40,10 @@ use judge::{At, Judge};
 
 pub use facts::{ArrayFacts, GroupFacts, ImageFacts, NodeFacts};
 pub use levels::{levels, order_by_size};
-pub use relations::{label_relations, relations, version_relations, well_relations};
+pub use relations::{
+    between_labels, label_relations, label_source, relations, source_relations, unlisted_labels,
+    version_relations, well_relations,
+};
 pub use scene::scene_relations;
 
 /// How binding a rule is.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
+use crate::jobs::PYRAMID_MARKER;
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::jobs::unfinished::unfinished_rebuild;
@@ -235,6 +236,13 @@ impl Walk<'_, '_> {
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             self.ome.listed(&listing);
+            let marker = listing.objects.iter().find(|(key, _)| last_part(key) == PYRAMID_MARKER);
+            if let Some((key, _)) = marker {
+                let message =
+                    "records a pyramid that is being built, or was interrupted".to_owned();
+                let kind = FindingKind::UnfinishedJob;
+                self.run.note(Finding::new(kind, Some(key.clone()), message));
+            }
             Ok(listing.folders)
         });
         let folders = match listed {

@@ -15,6 +15,10 @@ mod inspect;
 mod interop;
 mod limits;
 mod links;
+mod migrate;
+mod ome;
+#[path = "../../../shardine/tests/common/ome.rs"]
+#[allow(dead_code, reason = "shared with the tests of the library")]
 mod ome;
 mod ome_box;
 mod ome_hierarchy;

@@ -82,7 +82,7 @@ const UNPROVED: &str = "compare it with its source, then rewrite it or accept it
 const RESTORE: &str = "restore the object from a copy, or copy it again from its source";
 const CORRECT: &str =
     "correct the metadata as the message says, for example with `shardine attrs set`";
-const CORRECT_OR_REPAIR: &str = "correct the metadata as the message says; `shardine repair` does where it follows from the data";
+const NAME_DIMENSIONS: &str = "name the dimensions in the zarr.json of the array like the axes";
 const LEFT_OUT: &str = "move it elsewhere, or replace a link with its target; see docs/links.md";
 
 kinds! {
@@ -135,15 +135,15 @@ kinds! {
     /// Chunks that `repair` restored from an older index: they may be outdated.
     UnprovedChunk = "unproved-chunk" Damage UNPROVED,
     /// OME-Zarr metadata of an unknown version, of none, or of another one than the rest.
-    OmeVersion = "ome-version" Damage CORRECT_OR_REPAIR,
+    OmeVersion = "ome-version" Damage CORRECT,
     /// Axes or coordinate systems of an image that its version of OME-Zarr does not allow.
     OmeAxes = "ome-axes" Damage CORRECT,
     /// Levels of an image that are missing, or not from the largest to the smallest.
-    OmeLevels = "ome-levels" Damage CORRECT_OR_REPAIR,
+    OmeLevels = "ome-levels" Damage CORRECT,
     /// Coordinate transformations that OME-Zarr does not allow.
     OmeTransformations = "ome-transformations" Damage CORRECT,
     /// The array of a level whose dimensions are not named like the axes.
-    OmeDimensionNames = "ome-dimension-names" Damage REPAIR,
+    OmeDimensionNames = "ome-dimension-names" Damage NAME_DIMENSIONS,
     /// How channels are shown is not as OME-Zarr has it.
     OmeChannels = "ome-channels" Damage CORRECT,
     /// Label images that are missing, do not fit their image, or are described wrongly.

@@ -81,7 +81,17 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             ZarrFormat::V2 => 2,
             ZarrFormat::V3 => 3,
         };
-        let found = rules::violations(attributes, Some(number));
+        // Below an image, and in the layout of bioformats2raw, the name of a group tells what it is.
+        let outer = self.open.last();
+        let is_sure = match location.path.as_ref().map(last_part) {
+            Some("labels") => outer.is_some_and(|outer| outer.facts.image.is_some()),
+            Some("OME") => outer.is_some_and(|outer| outer.has("bioformats2raw.layout")),
+            _ => false,
+        };
+        let found = match is_sure {
+            true => rules::sure_violations(attributes, Some(number)),
+            false => rules::violations(attributes, Some(number)),
+        };
         let facts = GroupFacts::read(attributes);
         if let Some(found) = &found {
             self.tell(&document, found);

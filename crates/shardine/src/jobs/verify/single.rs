@@ -5,7 +5,7 @@ use shardine_store::{Key, StoreExt};
 
 use super::ome::tell_violations;
 use crate::jobs::check::{Finding, FindingKind, Run};
-use crate::ome::rules::violations;
+use crate::ome::rules::{sure_violations, violations};
 use crate::zarr::attribute_name;
 use crate::zarr::metadata::NodeMetadata;
 use crate::zarr::{DOCUMENT, ZarrFormat};
@@ -60,7 +60,11 @@ impl Run<'_> {
             _ if name == attribute_name(ZarrFormat::V2) => (Some(members), Some(2)),
             _ => (Some(members), None),
         };
-        let found = attributes.and_then(|attributes| violations(attributes, format));
+        let found = attributes.and_then(|attributes| match is_node {
+            true => violations(attributes, format),
+            // Somebody took it for OME-Zarr metadata.
+            false => sure_violations(attributes, format),
+        });
         if let Some(found) = &found {
             tell_violations(self, &object, found);
         }

@@ -63,7 +63,7 @@ class Writer:
             options["chunk_key_encoding"] = {"name": "v2", "separator": "/"}
             compressor = {
                 "zstd": numcodecs.Zstd(level=3),
-                "gzip": numcodecs.Zlib(level=1),
+                "gzip": numcodecs.GZip(level=1),
                 "blosc": numcodecs.Blosc(cname="lz4", shuffle=1),
                 "none": None,
             }[drawn.codec]

@@ -65,7 +65,6 @@ def _lacks(name: str, group: tree.Group, version: str) -> bool:
       when it is asked about the group above); it wants as many multiscales in a label image as in the
       image.
     * ome-zarr-models has no model for the group OME, and in 0.5 does not find labels in folders.
-    * ngff-zarr reads arrays with zarrs, which does not know Zarr v2's zlib.
     """
     keys = set(group.ome)
     if name == "yaozarrs":
@@ -77,8 +76,6 @@ def _lacks(name: str, group: tree.Group, version: str) -> bool:
             "/" in label for _, below in tree.groups(group.path, 3) for label in below.ome.get("labels", [])
         )
         return "series" in keys or nested
-    if name == "ngff-zarr" and version == "0.4":
-        return any('"zlib"' in file.read_text() for file in group.path.rglob(".zarray"))
     return False
 
 
@@ -101,8 +98,19 @@ def complaints(root: Path, version: str, asked: set[str] | None = None) -> Itera
                 if asked is not None:
                     asked.add(name)
             except Exception as error:  # noqa: BLE001 each has exceptions of its own
-                text = " ".join(str(error).split())
-                yield name, f"{here}: {type(error).__name__}: {text[:2000]}"
+                yield name, f"{here}: {type(error).__name__}: {_gist(group, str(error))}"
+
+
+MODELS = {"plate": "hcs.HCS", "well": "well.Well", "multiscales": "image.Image", "labels": "labels.Labels"}
+
+
+def _gist(group: tree.Group, text: str) -> str:
+    """What matters of an error. ome-zarr-models says why a group is not each of the things it could be."""
+    for key, model in MODELS.items():
+        before, found, after = text.partition(f"{model}\n")
+        if key in group.ome and found:
+            text = after.partition("\n\n")[0]
+    return " ".join(text.split())[:600]
 
 
 def inconsistencies(root: Path, version: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from .draw import draw
 from .moves import zarr_format
 from .program import Shardine
 
-KINDS = ("zarr3", "zarr2", "npy", "levels")
+KINDS = ("zarr3", "zarr2", "levels")
 
 
 def check(seed: int, folder: Path, shardine: Shardine) -> tuple[str, list[str]]:
@@ -23,8 +23,8 @@ def check(seed: int, folder: Path, shardine: Shardine) -> tuple[str, list[str]]:
     dice = random.Random(seed)
     drawn = draw(seed)
     kind = KINDS[seed % len(KINDS)]
-    version = ("0.5", "0.6", "0.4")[seed % 3]
-    source = folder / ("in.npy" if kind == "npy" else "in.zarr")
+    version = dice.choice(("0.5", "0.6", "0.4"))
+    source = folder / "in.zarr"
     pyramid = _write(source, kind, drawn)
     scale = [drawn.scale[a] for a in drawn.axes]
     unit = dice.choice(("micrometer", "nanometer"))
@@ -43,9 +43,6 @@ def check(seed: int, folder: Path, shardine: Shardine) -> tuple[str, list[str]]:
 
 def _write(source: Path, kind: str, drawn: Any) -> list[np.ndarray[Any, Any]]:
     pyramid = drawn.pyramid(drawn.dtype)
-    if kind == "npy":
-        np.save(source, pyramid[0])
-        return pyramid[:1]
     if kind == "levels":
         zarr.create_group(source)
         for n, elements in enumerate(pyramid):

@@ -9,7 +9,7 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 use crate::failure::Failure;
 use crate::{
     append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
-    info, interrupt, kv, ls, migrate, plan, read, repack, repair, units, verify, write,
+    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, verify, write,
 };
 
 const EXAMPLES: &str = "\
@@ -22,6 +22,7 @@ Examples:
   shardine read image.zarr --region 0:64,:,7:8 -o part.npy
   shardine verify image.zarr
   shardine reshard image.zarr --chunks-per-shard 8
+  shardine pyramid image.zarr
   shardine copy image.zarr backup.zarr
   shardine compare image.zarr backup.zarr
   shardine bench image.zarr
@@ -64,6 +65,7 @@ pub enum Verb {
     Unshard(repack::Unshard),
     Reshard(repack::Reshard),
     Migrate(migrate::Migrate),
+    Pyramid(pyramid::Pyramid),
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
     Kv(kv::Kv),

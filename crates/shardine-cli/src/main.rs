@@ -33,6 +33,7 @@ mod opaque;
 mod packing;
 mod plan;
 mod progress;
+mod pyramid;
 mod read;
 mod region;
 mod repack;
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         Verb::Reshard(args) => repack::reshard(args, &cli.machine),
         Verb::Attrs(args) => attrs::run(args, &cli.machine),
         Verb::Migrate(args) => migrate::run(args, &cli.machine),
+        Verb::Pyramid(args) => pyramid::run(args, &cli.machine),
         Verb::Kv(args) => kv::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),

@@ -30,6 +30,7 @@
 mod model;
 mod placement;
 mod read;
+pub mod rules;
 mod transformation;
 mod units;
 mod version;

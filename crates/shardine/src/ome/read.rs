@@ -156,7 +156,7 @@ fn read_members(
 }
 
 /// The version of a document that states none.
-fn guess(members: &Other, usual: OmeRelease) -> OmeRelease {
+pub(super) fn guess(members: &Other, usual: OmeRelease) -> OmeRelease {
     let image = members.get("multiscales").and_then(|images| images.get(0));
     let has = |name: &str| image.is_some_and(|image| image.get(name).is_some());
     let axes = image.and_then(|image| image.get("axes"));

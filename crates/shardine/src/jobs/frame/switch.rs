@@ -250,18 +250,22 @@ impl Switch {
         let is_switched = self.store.is_redirected(&self.current, &self.work.join(AFTER)?)?;
         // Without a marker there are no links.
         if let Some(marker) = self.marker()? {
+            let mut were_links = false;
             for (first, batch) in marker.documents.chunks(BATCH).enumerate() {
-                self.replace_links(first * BATCH, batch)?;
+                were_links |= self.replace_links(first * BATCH, batch)?;
             }
-            // Who looked up a link just now may not have followed it yet.
-            thread::sleep(FolderAlone::UNNOTICED);
+            if were_links {
+                // Who looked up a link just now may not have followed it yet.
+                thread::sleep(FolderAlone::UNNOTICED);
+            }
         }
         self.store.remove_tree(&self.work)?;
         Ok(if is_switched { Settled::Finished } else { Settled::Undone })
     }
 
-    /// Replaces the links of some documents by files. A document that is no link stays as it is.
-    fn replace_links(&self, first: usize, paths: &[String]) -> Result<(), Error> {
+    /// Replaces the links of some documents by files; whether there were any. A document that is no
+    /// link stays as it is.
+    fn replace_links(&self, first: usize, paths: &[String]) -> Result<bool, Error> {
         for _ in 0..ATTEMPTS {
             let (mut staged, mut held) = (Vec::new(), Vec::new());
             for (number, path) in paths.iter().enumerate() {
@@ -285,7 +289,7 @@ impl Switch {
             }
             match self.store.publish(staged) {
                 Err(StoreError::Conflict { .. } | StoreError::Changed { .. }) => {}
-                published => return Ok(published.map(drop)?),
+                published => return Ok(!published?.is_empty()),
             }
         }
         Err(Error::MetadataChanged { at: self.at.clone() })

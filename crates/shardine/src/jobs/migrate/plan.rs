@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::look::{Documents, Found, FoundNode};
 use super::{MigrateError, MigrateOptions};
 use crate::ome::{OmeError, OmeMetadata, OmeRelease, OmeVersion};
-use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError, NodeMetadata};
+use crate::zarr::{DOCUMENT, ZarrFormat};
 use crate::{ArrayNode, Engine, Error, Location};
 
 /// The attribute that has the OME-Zarr metadata from 0.5 on.
@@ -83,9 +83,10 @@ impl Plan {
         let mut planner = Planner { engine, refused: Found { refused, nodes: Vec::new() } };
         let mut plan = Self { nodes: Vec::new(), version, ome: 0, converted: 0, named: 0 };
         for (i, node) in found.nodes.into_iter().enumerate() {
-            plan.ome += u64::from(metadata.get(i).is_some_and(Option::is_some));
+            let metadata = metadata.get(i).and_then(Option::as_ref);
+            plan.ome += u64::from(metadata.is_some());
             let axes = levels.get(&i).map(|(axes, _)| axes.as_slice());
-            if let Some(node) = planner.node(node, axes, &mut plan) {
+            if let Some(node) = planner.node(node, metadata, axes, &mut plan) {
                 plan.nodes.push(node);
             }
         }
@@ -182,6 +183,7 @@ impl Planner<'_> {
     fn node(
         &mut self,
         node: FoundNode,
+        metadata: Option<&OmeMetadata>,
         axes: Option<&[String]>,
         plan: &mut Plan,
     ) -> Option<PlannedNode> {
@@ -191,7 +193,7 @@ impl Planner<'_> {
                 self.array(&location, array, &documents, axes, plan).map(NodeMetadata::Array)
             }
             NodeMetadata::Group(group) => {
-                self.group(&location, group, &path, plan).map(NodeMetadata::Group)
+                self.group(&location, group, metadata, &path, plan).map(NodeMetadata::Group)
             }
         };
         let target = made?;
@@ -234,18 +236,19 @@ impl Planner<'_> {
         &mut self,
         location: &Location,
         group: GroupMetadata,
+        metadata: Option<&OmeMetadata>,
         path: &str,
         plan: &mut Plan,
     ) -> Option<GroupMetadata> {
         let mut group = match group.zarr_format() {
-            crate::zarr::ZarrFormat::V3 => group,
-            crate::zarr::ZarrFormat::V2 => group.into_v3(),
+            ZarrFormat::V3 => group,
+            ZarrFormat::V2 => group.into_v3(),
         };
         let Some(version) = &plan.version else { return Some(group) };
         if states(group.attributes(), version) {
             return Some(group);
         }
-        match in_version(group.attributes(), last_part(path), version) {
+        match rewritten(group.attributes(), metadata, last_part(path), version) {
             Ok(None) => {}
             Ok(Some(attributes)) => {
                 plan.converted += 1;
@@ -267,27 +270,35 @@ fn states(attributes: &Map<String, Value>, version: &OmeVersion) -> bool {
 }
 
 /// The attributes of a group with its OME-Zarr metadata in the form of a version; `None` if it has
-/// none. `name` is that of the group: a list of labels without any is OME-Zarr's only in a group
-/// that is called so.
+/// none. `name` is that of the group.
 pub(super) fn in_version(
     attributes: &Map<String, Value>,
     name: &str,
     version: &OmeVersion,
 ) -> Result<Option<Map<String, Value>>, OmeError> {
+    let metadata = OmeMetadata::read(attributes)?;
+    rewritten(attributes, metadata.as_ref(), name, version)
+}
+
+fn rewritten(
+    attributes: &Map<String, Value>,
+    metadata: Option<&OmeMetadata>,
+    name: &str,
+    version: &OmeVersion,
+) -> Result<Option<Map<String, Value>>, OmeError> {
     let mut attributes = attributes.clone();
-    let metadata = match OmeMetadata::read(&attributes)? {
-        Some(metadata) => metadata,
-        None => {
-            let listed = attributes.get(LABELS).and_then(Value::as_array);
-            if name != LABELS || !listed.is_some_and(Vec::is_empty) {
-                return Ok(None);
-            }
-            attributes.shift_remove(LABELS);
-            let mut metadata = OmeMetadata::new(version.clone());
-            metadata.labels = Some(Vec::new());
-            metadata
-        }
-    };
+    if let Some(metadata) = metadata {
+        metadata.write(version, &mut attributes)?;
+        return Ok(Some(attributes));
+    }
+    // Anything may be called so; an empty list is OME-Zarr's only in a group of the same name.
+    let listed = attributes.get(LABELS).and_then(Value::as_array);
+    if name != LABELS || !listed.is_some_and(Vec::is_empty) {
+        return Ok(None);
+    }
+    attributes.shift_remove(LABELS);
+    let mut metadata = OmeMetadata::new(version.clone());
+    metadata.labels = Some(Vec::new());
     metadata.write(version, &mut attributes)?;
     Ok(Some(attributes))
 }

@@ -15,6 +15,7 @@ use super::pass::{Pass, PassLevel};
 use super::replace::Replaced;
 use super::{PyramidError, PyramidLevel, PyramidOptions, PyramidSummary, PyramidTask};
 use crate::jobs::JobContext;
+use crate::jobs::frame::marker::is_report;
 use crate::jobs::frame::{
     Beginning, JobError, JobKind, Marker, Part, PartEnd, Start, remove_leftovers_below,
     source_state, stable_hash,
@@ -156,8 +157,9 @@ impl Build<'_> {
         let mut counts = vec![LevelCounts::default(); plan.levels.len()];
         if !is_switching && !self.are_built(&levels)? {
             let kept = summary.resumed || part.is_some();
+            let before = (state, part.is_some());
             if work == Work::All && part != Some(Part::Finish) {
-                self.passes(&levels, 0..1, part, kept, &mut counts, state)?;
+                self.passes(&levels, 0..1, part, kept, &mut counts, before)?;
             }
             if let Some(part) = part {
                 let report = serde_json::to_value(&counts).unwrap_or_default();
@@ -171,7 +173,7 @@ impl Build<'_> {
                 };
                 counts = merged(at, &reports, plan.levels.len())?;
             }
-            self.passes(&levels, 1..plan.stages.len(), None, kept, &mut counts, state)?;
+            self.passes(&levels, 1..plan.stages.len(), None, kept, &mut counts, before)?;
         }
         self.finish(&levels, &surplus, part.is_some(), marker)?;
         Ok(self.told(summary, &counts, tell))
@@ -193,6 +195,7 @@ impl Build<'_> {
             "method": self.plan.method,
             "levels": paths,
             "documents": stable_hash(&bytes),
+            "tasks": self.plan.stages.iter().map(|stage| &stage.task).collect::<Vec<_>>(),
         })
     }
 
@@ -354,6 +357,13 @@ impl Build<'_> {
             }
         }
         let image = self.image.image()?;
+        let at = &self.image.location;
+        for (key, _) in at.store.list(at.path.as_ref())?.objects {
+            let name = key.as_str().rsplit('/').next().unwrap_or_default();
+            if is_report(name) {
+                at.store.delete(&key, &Condition::None)?;
+            }
+        }
         for path in abandoned {
             let listed = image.levels.iter().any(|old| old.path == *path);
             if !listed && !levels.iter().any(|level| level.plan.path == *path) {
@@ -381,7 +391,7 @@ impl Build<'_> {
         part: Option<Part>,
         kept: bool,
         counts: &mut [LevelCounts],
-        before: Option<u64>,
+        (before, for_parts): (Option<u64>, bool),
     ) -> Result<(), Error> {
         let sizes: Vec<u64> = stages.clone().map(|stage| self.stage_size(levels, stage)).collect();
         let context = self.context.of_steps(sizes.iter().copied().fold(0, u64::saturating_add));
@@ -400,7 +410,7 @@ impl Build<'_> {
                 }
                 Ok(())
             });
-            let changed = || -> Result<bool, Error> { Ok(self.state(part.is_some())? != before) };
+            let changed = || -> Result<bool, Error> { Ok(self.state(for_parts)? != before) };
             let at = || self.image.finest.location().to_string();
             match done {
                 Err(error) if is_stale(&error) && changed()? => {

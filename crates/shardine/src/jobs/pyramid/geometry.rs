@@ -20,8 +20,8 @@ const LARGEST_BLOCK: u64 = 16 << 20;
 /// A stage has at least this many tasks, unless they are small.
 const ENOUGH_TASKS: u64 = 64;
 
-/// Bytes of the level that is read up to which a task is small.
-const SMALL_TASK: u64 = 4 << 30;
+/// Bytes of the level that is read up to which a task is small, if nothing else is asked for.
+pub(super) const SMALL_TASK: u64 = 4 << 30;
 
 /// The most shards of one level that a task makes; some of them are open at the same time.
 const MOST_SHARDS: u64 = 512;
@@ -141,7 +141,7 @@ fn task(levels: &[Grid], blocks: &[Vec<u64>]) -> Vec<u64> {
 }
 
 /// Whether tasks of this shape are of a good size.
-fn suits(below: &Grid, levels: &[Grid], task: &[u64], element: u64) -> bool {
+fn suits(below: &Grid, levels: &[Grid], task: &[u64], element: u64, small: u64) -> bool {
     let Some(last) = levels.last() else { return true };
     let mut extent = task.to_vec();
     for level in levels.iter().rev() {
@@ -154,11 +154,12 @@ fn suits(below: &Grid, levels: &[Grid], task: &[u64], element: u64) -> bool {
     }
     let read: Vec<u64> = extent.iter().zip(&below.shape).map(|(&a, &b)| a.min(b)).collect();
     let tasks = bytes(&grid_of(&last.shape, task), 1);
-    tasks >= ENOUGH_TASKS || bytes(&read, element) <= SMALL_TASK
+    tasks >= ENOUGH_TASKS || bytes(&read, element) <= small
 }
 
-/// Cuts a pyramid into stages. `finest` is the level that exists, `element` the size of an element.
-pub(super) fn stages(finest: &Grid, levels: &[Grid], element: u64) -> Vec<Stage> {
+/// Cuts a pyramid into stages. `finest` is the level that exists, `element` the size of an element,
+/// and a task that reads `small_task` bytes is small.
+pub(super) fn stages(finest: &Grid, levels: &[Grid], element: u64, small_task: u64) -> Vec<Stage> {
     let mut stages = Vec::new();
     let mut source = 0;
     while source < levels.len() {
@@ -170,7 +171,7 @@ pub(super) fn stages(finest: &Grid, levels: &[Grid], element: u64) -> Vec<Stage>
                 bytes(block, element) <= LARGEST_BLOCK.max(bytes(&level.piece, element))
             });
             let task = task(levels, &blocks);
-            (small && (count == 1 || suits(below, levels, &task, element)))
+            (small && (count == 1 || suits(below, levels, &task, element, small_task)))
                 .then_some((blocks, task))
         };
         let found = (1..=above.len()).rev().find_map(|count| fits(count).map(|fit| (count, fit)));

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use shardine_codec::{Downsample, DownsampleMethod, Kind};
 use shardine_store::StoreExt;
 
-use super::geometry::{Grid, Stage, stages};
+use super::geometry::{Grid, SMALL_TASK, Stage, stages};
 use super::{PyramidError, PyramidOptions};
 use crate::jobs::JobContext;
 use crate::jobs::rebuild::is_plain;
@@ -43,7 +43,6 @@ pub(super) struct LevelPlan {
 pub(super) struct Plan {
     pub method: DownsampleMethod,
     pub levels: Vec<LevelPlan>,
-    pub finest: Grid,
     pub grids: Vec<Grid>,
     pub stages: Vec<Stage>,
 }
@@ -262,8 +261,9 @@ impl PyramidImage {
             grids.push(grid(&array, level.factors.clone()));
         }
         let element = self.finest.chunks.layout.element_size() as u64;
-        let stages = stages(&finest, &grids, element);
-        Ok(Plan { method, levels, finest, grids, stages })
+        let small = options.task_size.unwrap_or(SMALL_TASK);
+        let stages = stages(&finest, &grids, element, small);
+        Ok(Plan { method, levels, grids, stages })
     }
 }
 

@@ -42,6 +42,10 @@ pub struct PyramidOptions {
     pub dry_run: bool,
     /// Make only this part of the levels; other processes make the others.
     pub part: Option<Part>,
+    /// Bytes of the finest level that a task reads, about; `None` means 4 GiB. Processes that share
+    /// an image in parts or tasks must agree on it. There are at least 64 tasks, if the shards allow
+    /// it, unless they are smaller than this.
+    pub task_size: Option<u64>,
     /// Renew existing levels where the level before each has changed, instead of making new ones.
     pub update: bool,
     /// With `update`: what has changed, in elements of the finest level. `None` goes by the times at
@@ -113,6 +117,12 @@ impl PyramidOptions {
     /// Sets the part of the work that this process does.
     pub fn part(mut self, part: Option<Part>) -> Self {
         self.part = part;
+        self
+    }
+
+    /// Sets how much of the finest level a task reads, about, in bytes.
+    pub fn task_size(mut self, bytes: u64) -> Self {
+        self.task_size = Some(bytes);
         self
     }
 

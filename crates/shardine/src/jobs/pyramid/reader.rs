@@ -122,6 +122,7 @@ impl<'a> Reader<'a> {
             }
             let Some(found) = found else { return Ok(Found::Nothing) };
             if shape == chunk_shape
+                && start.iter().zip(chunk_shape).all(|(&at, &n)| at % n == 0)
                 && let Some(elements) = self.decode(context, &found)?
             {
                 return Ok(Found::Elements(elements));

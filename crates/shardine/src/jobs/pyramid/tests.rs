@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::geometry::{Grid, Stage, grid_of, stages};
+use super::geometry::{Grid, SMALL_TASK, Stage, grid_of, stages};
 use super::units::{Assembly, Units, parent};
 use crate::engine::Cells;
 
@@ -25,7 +25,7 @@ fn even(shape: &[u64], chunk: &[u64], shard: &[u64], factors: &[u64]) -> (Grid, 
 #[test]
 fn chunks_of_the_same_shape_are_the_blocks_of_one_stage() {
     let (finest, levels) = even(&[512, 1024, 1024], &[64; 3], &[512; 3], &[2; 3]);
-    let stages = stages(&finest, &levels, 2);
+    let stages = stages(&finest, &levels, 2, SMALL_TASK);
     let blocks = vec![vec![64; 3]; 4];
     assert_eq!(stages, [Stage { source: 0, blocks, task: vec![64; 3] }]);
 }
@@ -33,7 +33,7 @@ fn chunks_of_the_same_shape_are_the_blocks_of_one_stage() {
 #[test]
 fn a_large_image_has_many_tasks_and_a_second_stage() {
     let (finest, levels) = even(&[32768; 3], &[64; 3], &[512; 3], &[2; 3]);
-    let stages = stages(&finest, &levels, 2);
+    let stages = stages(&finest, &levels, 2, SMALL_TASK);
     assert!(stages.len() > 1 && stages[0].source == 0);
     let made = stages[0].blocks.len();
     let tasks: u64 = grid_of(&levels[made - 1].shape, &stages[0].task).iter().product();
@@ -48,7 +48,7 @@ fn chunks_that_never_line_up_are_made_in_stages_of_their_own() {
         level(&[2500; 3], &[64; 3], &[64; 3], &[2; 3]),
         level(&[1250; 3], &[99; 3], &[99; 3], &[2; 3]),
     ];
-    let stages = stages(&finest, &levels, 2);
+    let stages = stages(&finest, &levels, 2, SMALL_TASK);
     assert_eq!(stages.len(), 2);
     assert_eq!(stages[0].blocks, [[64; 3]]);
     assert_eq!(stages[1].blocks, [[99; 3]]);
@@ -81,9 +81,10 @@ proptest! {
 
     #[test]
     fn each_block_is_made_once_after_those_it_is_made_from(
-        (finest, levels) in geometries()
+        (finest, levels) in geometries(),
+        small in prop_oneof![Just(1u64), Just(1000), Just(SMALL_TASK)],
     ) {
-        let stages = stages(&finest, &levels, 1);
+        let stages = stages(&finest, &levels, 1, small);
         let mut source = 0;
         for stage in &stages {
             assert_eq!(stage.source, source);

@@ -1,0 +1,259 @@
+//! `shardine pyramid`: the lower levels of an image.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::{Value, json};
+use shardine::jobs::{Part, PyramidLevel, PyramidOptions, PyramidSummary, pyramid};
+use shardine::{DownsampleMethod, Location, Packing, RegionText, WriteOrder, open_in};
+
+use crate::cli::Machine;
+use crate::create::IndexPlace;
+use crate::failure::Failure;
+use crate::packing::{PackingArgs, missing, waiting};
+use crate::progress::Progress;
+use crate::{consolidate, said, units};
+
+const EXAMPLES: &str = "\
+Examples:
+  shardine pyramid image.zarr
+  shardine pyramid image.zarr --levels 4 --factors 1,2,2
+  shardine pyramid image.zarr/labels/cells --method mode
+  shardine pyramid image.zarr --update
+  shardine pyramid image.zarr --update --region 0:64,0:512,0:512
+  shardine pyramid image.zarr --overwrite --target-size 64MiB
+
+All levels are made in one pass over the finest: each of its chunks is decoded once. The image names
+them in the end, when all are complete; run the same command again to resume an interrupted run.
+--update renews the objects of existing levels that are older than what they are made from.";
+
+/// Make the lower levels of an OME-Zarr image
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Pyramid {
+    /// Path or URL of the image
+    url: String,
+    /// Set how many levels the image has in the end, counting the finest; `auto` stops at one that
+    /// fits one chunk
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = levels_argument)]
+    levels: Levels,
+    /// Set by which factors each level is smaller than the one before: one for each axis, or for each
+    /// axis in space; `auto` halves the axes along which voxels are shortest
+    #[arg(long, value_name = "N,N,..|auto", default_value = "auto", value_parser = factors_argument)]
+    factors: Factors,
+    /// Set how elements become one: mean, mode, median, stride, max or min [default: mode for label
+    /// images, mean for others]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<DownsampleMethod>,
+    /// Renew existing levels where the level before has changed, instead of making new ones
+    #[arg(long, conflicts_with_all = ["levels", "factors", "overwrite", "restart", "part"])]
+    update: bool,
+    /// With --update: say which elements of the finest level have changed [default: go by the times
+    /// of files]
+    #[arg(long, value_name = "REGION", requires = "update", allow_hyphen_values = true)]
+    region: Option<RegionText>,
+    /// Rebuild levels that exist
+    #[arg(long)]
+    overwrite: bool,
+    /// Report what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Discard what an interrupted job has left, and start over
+    #[arg(long, help_heading = "Job")]
+    restart: bool,
+    /// Make only part I of N, so that N processes can share the work, in any order and on any
+    /// machines that see the storage. The last one finishes the image; `finish` only finishes it
+    #[arg(long, value_name = "I/N|finish", help_heading = "Job")]
+    part: Option<Part>,
+    /// Take over a job from another process, if it cannot be determined here whether that process is
+    /// still running
+    #[arg(long, help_heading = "Job")]
+    take_over: bool,
+    /// Let a task read about this much of the finest level; a part consists of tasks [default: 4GiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Job")]
+    task_size: Option<u64>,
+    #[command(flatten)]
+    packing: PackingArgs,
+}
+
+/// A number of levels, or none.
+#[derive(Debug, Clone, Copy)]
+struct Levels(Option<usize>);
+
+fn levels_argument(text: &str) -> Result<Levels, String> {
+    match text {
+        "auto" => Ok(Levels(None)),
+        text => match text.parse() {
+            Ok(levels) => Ok(Levels(Some(levels))),
+            Err(_) => Err(format!("\"{text}\" is not a number of levels, or auto")),
+        },
+    }
+}
+
+/// Factors, or none.
+#[derive(Debug, Clone)]
+struct Factors(Option<Vec<u64>>);
+
+fn factors_argument(text: &str) -> Result<Factors, String> {
+    match text {
+        "auto" => Ok(Factors(None)),
+        text => match units::parse_shape(text) {
+            Ok(factors) => Ok(Factors(Some(factors))),
+            Err(_) => Err(format!("\"{text}\" is not a list of factors such as 1,2,2, or auto")),
+        },
+    }
+}
+
+impl Pyramid {
+    fn options(&self, machine: &Machine, location: &Location) -> Result<PyramidOptions, Failure> {
+        let asked = self.packing.asked();
+        if asked.order != WriteOrder::Morton {
+            return Err(Failure::new("--order: chunks are stored in the order they are made in")
+                .hint("leave it out, or use `shardine reshard --order` afterwards"));
+        }
+        if self.update && asked.is_something() {
+            return Err(Failure::new("--update leaves chunks and shards as they are").hint(
+                "leave out the options for packing, or rebuild the levels with --overwrite",
+            ));
+        }
+        let mut options = PyramidOptions::new()
+            .overwrite(self.overwrite)
+            .restart(self.restart)
+            .dry_run(self.dry_run)
+            .part(self.part)
+            .update(self.update);
+        options.levels = self.levels.0;
+        options.factors.clone_from(&self.factors.0);
+        options.method = self.method;
+        options.take_over = self.take_over;
+        options.task_size = self.task_size;
+        options.index = asked.index.map(IndexPlace::location);
+        options.chunk = asked.chunk.map(<[u64]>::to_vec);
+        options.codecs = asked.codec_choice()?;
+        options.packing = asked.packing.unwrap_or(Packing::Keep);
+        if let Some(text) = &self.region {
+            let set = open_in(&machine.engine()?, location)?;
+            options = options.region(set.region(0, text, false)?);
+        }
+        Ok(options)
+    }
+}
+
+pub fn run(args: &Pyramid, machine: &Machine) -> Result<(), Failure> {
+    let engine = machine.engine()?;
+    let location = machine.location(&args.url)?;
+    let options = args.options(machine, &location)?;
+    let progress = Progress::things("reducing", 0);
+    let context = progress.context(&engine);
+    let start = Instant::now();
+    let result = pyramid(&context, &location, &options, &mut |_| ());
+    progress.finish();
+    let seconds = start.elapsed().as_secs_f64();
+    if args.json {
+        let report = match &result {
+            Ok(summary) => to_json(summary, args, seconds),
+            Err(error) => json!({ "failed": error.to_string(), "seconds": seconds }),
+        };
+        writeln!(io::stdout(), "{report}")?;
+    }
+    let summary = result?;
+    if !args.dry_run && !args.update {
+        consolidate::renew_above(&location);
+    }
+    if args.json {
+        return Ok(());
+    }
+    tell(&mut said::words(), &summary, args, seconds)?;
+    Ok(())
+}
+
+fn tell(
+    out: &mut dyn Write,
+    summary: &PyramidSummary,
+    args: &Pyramid,
+    seconds: f64,
+) -> io::Result<()> {
+    if let Some(line) = waiting(args.part, &summary.outcome) {
+        return writeln!(out, "{line}");
+    }
+    if args.update && summary.unchanged {
+        return writeln!(out, "all levels are up to date");
+    }
+    for level in &summary.levels {
+        writeln!(out, "{}", describe(level, args))?;
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    let sum = |of: fn(&PyramidLevel) -> u64| summary.levels.iter().map(of).sum::<u64>();
+    let resumed = if summary.resumed { "; resumed an earlier run" } else { "" };
+    let kept = match sum(|level| level.counts.kept) {
+        0 => String::new(),
+        _ if !args.update => String::new(),
+        kept => format!(", {kept} kept"),
+    };
+    writeln!(
+        out,
+        "{} by {}: {} encoded, {} empty; {} written{kept}, {} in {}{resumed}",
+        units::count(summary.levels.len() as u64, "level"),
+        summary.method,
+        units::count(sum(|level| level.counts.chunks), "chunk"),
+        sum(|level| level.counts.empty),
+        units::count(sum(|level| level.counts.objects), "object"),
+        units::size(sum(|level| level.counts.bytes)),
+        units::duration(seconds),
+    )
+}
+
+/// One line about a level.
+fn describe(level: &PyramidLevel, args: &Pyramid) -> String {
+    let name = format!("{}/{}", args.url.trim_end_matches('/'), level.path);
+    if args.update {
+        let would = if args.dry_run { "would be renewed" } else { "renewed" };
+        let objects = units::count(level.counts.objects, "object");
+        return format!("{name}: {objects} {would}");
+    }
+    let packing = match &level.shard_shape {
+        Some(shard) => {
+            format!("chunks {} in shards {}", units::shape(&level.chunk_shape), units::shape(shard))
+        }
+        None => format!("chunks {}, no shards", units::shape(&level.chunk_shape)),
+    };
+    let scale: Vec<String> = level.scale.iter().map(f64::to_string).collect();
+    let would = if args.dry_run { "would have " } else { "" };
+    format!("{name}: {would}{}, scale {}, {packing}", units::shape(&level.shape), scale.join(","))
+}
+
+fn to_json(summary: &PyramidSummary, args: &Pyramid, seconds: f64) -> Value {
+    let level = |level: &PyramidLevel| {
+        json!({
+            "path": level.path,
+            "shape": level.shape,
+            "factors": level.factors,
+            "scale": level.scale,
+            "translation": level.translation,
+            "chunk": level.chunk_shape,
+            "shard": level.shard_shape,
+            "chunks_encoded": level.counts.chunks,
+            "chunks_empty": level.counts.empty,
+            "objects_written": level.counts.objects,
+            "objects_kept": level.counts.kept,
+            "bytes_written": level.counts.bytes,
+        })
+    };
+    json!({
+        "dry_run": args.dry_run,
+        "method": summary.method,
+        "levels": summary.levels.iter().map(level).collect::<Vec<_>>(),
+        "passes": summary.passes,
+        "resumed": summary.resumed,
+        "unchanged": summary.unchanged,
+        "part": args.part.map(|part| part.to_string()),
+        "parts_missing": missing(&summary.outcome),
+        "seconds": seconds,
+    })
+}

@@ -71,14 +71,14 @@ pub fn fill_box(of: fn([u64; 3]) -> u16, start: &[u64], shape: &[u64], out: &mut
     }
 }
 
-/// The metadata of the array of the finest level.
-pub fn array() -> Result<ArrayMetadata, Failure> {
+/// The metadata of the array of a level.
+pub fn array(level: usize) -> Result<ArrayMetadata, Failure> {
     let data_type = DataType::parse_name("uint16").map_err(Failure::new)?;
     let words = [codec_words::DEFAULT.to_owned()];
     let codecs = codec_words::chain(&words, &data_type).map_err(Failure::new)?;
     let codecs = codec_specs_to_json(&codecs);
     ArrayMetadata::new(NewArray {
-        shape: SHAPE.to_vec(),
+        shape: level_shape(level),
         chunk_shape: SHARD.to_vec(),
         data_type,
         fill: None,
@@ -91,7 +91,7 @@ pub fn array() -> Result<ArrayMetadata, Failure> {
     .map_err(Failure::new)
 }
 
-/// An image with its finest level.
+/// An image with its levels, which have half of the voxels of the one before along each axis.
 fn image(name: &str) -> OmeMetadata {
     let mut image = Image::default();
     image.name = Some(name.to_owned());
@@ -100,10 +100,13 @@ fn image(name: &str) -> OmeMetadata {
         axis.unit = Some("micrometer".to_owned());
         image.axes.push(axis);
     }
-    let mut finest = Level::default();
-    finest.path = "0".to_owned();
-    image.levels.push(finest);
-    image.set_placement(0, &LevelPlacement::new(SCALE.to_vec(), vec![0.0; 3]));
+    let finest = LevelPlacement::new(SCALE.to_vec(), vec![0.0; 3]);
+    for number in 0..LEVELS {
+        let mut level = Level::default();
+        level.path = number.to_string();
+        image.levels.push(level);
+        image.set_placement(number, &finest.downsampled(&[1 << number; 3]));
+    }
     let mut metadata = OmeMetadata::new(OmeRelease::V0_5.into());
     metadata.images.push(image);
     metadata

@@ -1,6 +1,7 @@
 //! `shardine demo`: the whole tour on a small image.
 
 mod data;
+mod levels;
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,9 +11,9 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::jobs::{PyramidOptions, RepackOptions, RepackedArray, VerifyOptions, pyramid};
+use shardine::jobs::{RepackOptions, RepackedArray, VerifyOptions};
 use shardine::physical::PhysicalBox;
-use shardine::store::{CountingStore, FileStore};
+use shardine::store::{Condition, CountingStore, FileStore, StoreExt};
 use shardine::zarr::CreateOptions;
 use shardine::zarr::metadata::GroupMetadata;
 use shardine::{
@@ -27,6 +28,7 @@ use crate::ome::Look;
 use crate::tree::Tree;
 use crate::{units, write};
 use data::{LABEL, LABELS, LEVELS, MARK, MARK_VALUE, SHAPE, fill_box, level_shape};
+use levels::Method;
 
 /// Create, read, update, reshard and verify a small OME-Zarr image, and show what each step costs
 #[derive(Debug, Args)]
@@ -80,13 +82,13 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     let stage = Stage { tells: !args.json, store };
     let name = args.folder.display().to_string();
     let location = Location::root(Arc::new(stage.store.clone()));
-    let write = stage.create(&engine, &args.folder, &location, replace)?;
+    let write = stage.create(&engine, &location, &name, replace)?;
     let image = open_in(&engine, &location)?;
     let described = stage.describe(&engine, &*image, &name)?;
     stage.list(&*image, &name)?;
     let plane = stage.read_plane(&*image)?;
     let boxed = stage.read_box(&*image)?;
-    let update = stage.update(&engine, &*image, &args.folder)?;
+    let update = stage.update(&*image)?;
     let packed = stage.reshard(&engine, &args.folder)?;
     let read = stage.check(&engine, &location)?;
     let verified = stage.verify(&engine, &location)?;
@@ -109,25 +111,15 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     stage.farewell(&name)
 }
 
-/// Makes a group. One from an earlier run stays: it names the levels that are replaced.
-fn create_group(
-    engine: &Arc<Engine>,
-    location: &Location,
-    attributes: Map<String, Value>,
-    replace: bool,
-) -> Result<(), Failure> {
-    match Group::create(engine, location, GroupMetadata::new(attributes)) {
-        Err(shardine::Error::Exists { .. }) if replace => Ok(()),
-        made => Ok(made.map(drop)?),
-    }
+/// Writes the metadata of a group, in place of any that is there.
+fn put_group(location: &Location, attributes: Map<String, Value>) -> Result<(), Failure> {
+    let document = GroupMetadata::new(attributes).to_bytes();
+    let put = location.store.put(&location.key("zarr.json")?, &document, Condition::None);
+    put.map_err(shardine::Error::from)?;
+    Ok(())
 }
 
-/// The folder as plain files, where levels and arrays can be exchanged.
-fn files(folder: &Path) -> Location {
-    Location::root(Arc::new(FileStore::new(folder)))
-}
-
-/// Creates the finest level of an image and writes it.
+/// Creates the levels of an image and writes the finest.
 fn create_image(
     engine: &Arc<Engine>,
     location: &Location,
@@ -135,11 +127,15 @@ fn create_image(
     replace: bool,
 ) -> Result<WriteReport, Failure> {
     let options = CreateOptions::new().overwrite(replace);
-    let finest = ArrayNode::create_with(engine, &location.join("0")?, data::array()?, &options)?;
+    for level in 0..LEVELS {
+        let location = location.join(&level.to_string())?;
+        ArrayNode::create_with(engine, &location, data::array(level)?, &options)?;
+    }
     let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
         fill_box(voxel, start, shape, out);
         Ok(())
     });
+    let finest = ArrayNode::open(engine, &location.join("0")?)?;
     Ok(finest.write_from(Region::all(), &source, &WriteOptions::new())?)
 }
 
@@ -189,11 +185,10 @@ impl Stage {
     fn create(
         &self,
         engine: &Arc<Engine>,
-        folder: &Path,
         location: &Location,
+        name: &str,
         replace: bool,
     ) -> Result<Value, Failure> {
-        let name = folder.display();
         self.line(format_args!(
             "Shardine packs many chunks into one object, a shard, and finds them through its index."
         ))?;
@@ -202,7 +197,7 @@ impl Stage {
             units::shape(&SHAPE)
         ))?;
         let start = Instant::now();
-        create_group(engine, location, data::image_attributes()?, replace)?;
+        put_group(location, data::image_attributes()?)?;
         let report = create_image(engine, location, data::voxel, replace)?;
         let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
@@ -215,20 +210,16 @@ impl Stage {
         ))?;
         self.say(wrote(&report, seconds))?;
         let labels = location.join(LABELS)?;
-        create_group(engine, &labels, data::labels_attributes()?, replace)?;
+        put_group(&labels, data::labels_attributes()?)?;
         let label = location.join(LABEL)?;
-        create_group(engine, &label, data::label_attributes()?, replace)?;
+        put_group(&label, data::label_attributes()?)?;
         create_image(engine, &label, data::label, replace)?;
-        let options =
-            PyramidOptions::new().levels(LEVELS).factors(&[2; 3]).overwrite(replace).restart(true);
-        for path in [None, Some(LABEL)] {
-            let files = files(folder);
-            let image = path.map_or(Ok(files.clone()), |path| files.join(path))?;
-            pyramid(engine, &image, &options, &mut |_| ())?;
+        for (at, method) in [(location, Method::Mean), (&label, Method::First)] {
+            levels::renew(&*open_in(engine, at)?, method, &[0; 3], &SHAPE)?;
         }
         let smaller: Vec<String> =
             (1..LEVELS).map(|level| units::shape(&level_shape(level))).collect();
-        self.say(format!("then a label image, and the levels {} of both", smaller.join(" and ")))?;
+        self.say(format!("then the lower levels, {}, and a label image", smaller.join(" and ")))?;
         Ok(Value::Object(write::describe(&report, seconds)))
     }
 
@@ -325,12 +316,7 @@ impl Stage {
         Ok(())
     }
 
-    fn update(
-        &self,
-        engine: &Arc<Engine>,
-        image: &dyn DataSet,
-        folder: &Path,
-    ) -> Result<Value, Failure> {
+    fn update(&self, image: &dyn DataSet) -> Result<Value, Failure> {
         let array = image.array(0)?;
         self.head(&format!(
             "6. Update a region where all shards meet: write --region {UPDATED} --strategy in-place"
@@ -352,9 +338,8 @@ impl Stage {
         self.say(wrote(&report, seconds))?;
         self.say("then each index was switched: readers see either the old shard or the new one,")?;
         self.say("even if the writer is killed")?;
-        let options = PyramidOptions::new().update(true).region(region);
-        pyramid(engine, &files(folder), &options, &mut |_| ())?;
-        self.say("pyramid --update renewed the lower levels where it changed")?;
+        levels::renew(image, Method::Mean, &UPDATED_START, &UPDATED_SHAPE)?;
+        self.say("the lower levels were renewed where it changed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));
         members.extend(write::describe(&report, seconds));
@@ -364,7 +349,7 @@ impl Stage {
     /// Repacks the chunks into other shards, in place.
     fn reshard(&self, engine: &Arc<Engine>, folder: &Path) -> Result<Value, Failure> {
         self.head("7. Repack the same chunks into larger shards: reshard --chunks-per-shard 8")?;
-        let files = files(folder);
+        let files = Location::root(Arc::new(FileStore::new(folder)));
         let options = RepackOptions::new().packing(Packing::ChunksPerShard(vec![8]));
         let mut done = RepackedArray::default();
         let mut arrays = 0;

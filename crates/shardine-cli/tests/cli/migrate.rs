@@ -1,7 +1,7 @@
 //! `shardine migrate` of OME-Zarr.
 
 use super::support::*;
-use crate::ome::Files;
+use crate::ome_fixtures::Files;
 
 fn filled(make: &dyn Fn(&mut Files)) -> Folder {
     let folder = Folder::new();

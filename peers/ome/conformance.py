@@ -21,7 +21,8 @@ def main() -> int:
     binary, path = sys.argv[1:]
     report = Shardine(binary).verify(path, "--metadata-only")
     strict = json.loads(Path(path).read_text()).get("_conformance", {}).get("strict", False)
-    valid = report.verdict == "valid" or (report.ok and not strict)
+    recommended = [f for f in report.findings if f["kind"] == "ome-recommended"]
+    valid = report.ok and not (strict and recommended)
     print(json.dumps({"valid": valid, "message": str(report)}))
     return 0
 

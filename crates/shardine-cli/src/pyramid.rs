@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use shardine::jobs::{Part, PyramidLevel, PyramidOptions, PyramidSummary, pyramid};
+use shardine::jobs::{Part, PyramidLevel, PyramidOptions, PyramidSummary, pyramid, pyramid_to};
 use shardine::{DownsampleMethod, Location, Packing, RegionText, WriteOrder, open_in};
 
-use crate::cli::Machine;
+use crate::cli::{Machine, Places};
+use crate::convert::OmeArgs;
 use crate::create::IndexPlace;
 use crate::failure::Failure;
 use crate::packing::{PackingArgs, missing, waiting};
@@ -23,6 +24,7 @@ Examples:
   shardine pyramid image.zarr --update
   shardine pyramid image.zarr --update --region 0:64,0:512,0:512
   shardine pyramid image.zarr --overwrite --target-size 64MiB
+  shardine pyramid array.zarr -o image.zarr --axes zyx --scale 0.5,0.2,0.2 --unit micrometer
 
 All levels are made in one pass over the finest: each of its chunks is decoded once. The image names
 them in the end, when all are complete; run the same command again to resume an interrupted run.
@@ -32,7 +34,7 @@ them in the end, when all are complete; run the same command again to resume an 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Pyramid {
-    /// Path or URL of the image
+    /// Path or URL of the image; with -o, also of an array of any format
     url: String,
     /// Set how many levels the image has in the end, counting the finest; `auto` stops at one that
     /// fits one chunk
@@ -53,7 +55,10 @@ pub struct Pyramid {
     /// of files]
     #[arg(long, value_name = "REGION", requires = "update", allow_hyphen_values = true)]
     region: Option<RegionText>,
-    /// Rebuild levels that exist
+    /// Make a new image at DST, whose finest level is moved there from the array or image at URL
+    #[arg(short, long, value_name = "DST", conflicts_with_all = ["update", "part"])]
+    output: Option<String>,
+    /// Rebuild levels that exist; with -o, replace an existing data set at DST
     #[arg(long)]
     overwrite: bool,
     /// Report what would be done, and change nothing
@@ -77,7 +82,12 @@ pub struct Pyramid {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, help_heading = "Job")]
     task_size: Option<u64>,
     #[command(flatten)]
+    places: Places,
+    #[command(flatten)]
     packing: PackingArgs,
+    // Last, because whatever follows would appear under its heading.
+    #[command(flatten)]
+    ome: OmeArgs,
 }
 
 /// A number of levels, or none.
@@ -145,12 +155,27 @@ impl Pyramid {
 
 pub fn run(args: &Pyramid, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
-    let location = machine.location(&args.url)?;
-    let options = args.options(machine, &location)?;
+    let location = args.places.source(machine, &args.url)?;
+    let mut options = args.options(machine, &location)?;
+    let target = args.output.as_deref().map(|url| args.places.target(machine, url)).transpose()?;
+    if target.is_none() {
+        args.places.no_target("-o")?;
+        if let Some(name) = args.ome.given() {
+            return Err(Failure::new(format!("{name}: only applies with -o")));
+        }
+    }
     let progress = Progress::things("reducing", 0);
     let context = progress.context(&engine);
     let start = Instant::now();
-    let result = pyramid(&context, &location, &options, &mut |_| ());
+    let result = match &target {
+        None => pyramid(&context, &location, &options, &mut |_| ()),
+        Some(target) => {
+            // The other levels are stored like the finest.
+            let mut form = args.ome.form().packing(std::mem::take(&mut options.packing));
+            (form.index, form.codecs) = (options.index.take(), options.codecs.take());
+            pyramid_to(&context, &location, target, &form, &options, &mut |_| ())
+        }
+    };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
@@ -162,7 +187,7 @@ pub fn run(args: &Pyramid, machine: &Machine) -> Result<(), Failure> {
     }
     let summary = result?;
     if !args.dry_run && !args.update {
-        consolidate::renew_above(&location);
+        consolidate::renew_above(target.as_ref().unwrap_or(&location));
     }
     if args.json {
         return Ok(());
@@ -211,7 +236,8 @@ fn tell(
 
 /// One line about a level.
 fn describe(level: &PyramidLevel, args: &Pyramid) -> String {
-    let name = format!("{}/{}", args.url.trim_end_matches('/'), level.path);
+    let image = args.output.as_ref().unwrap_or(&args.url);
+    let name = format!("{}/{}", image.trim_end_matches('/'), level.path);
     if args.update {
         let would = if args.dry_run { "would be renewed" } else { "renewed" };
         let objects = units::count(level.counts.objects, "object");

@@ -229,9 +229,10 @@ fn run(
         // A level alone would have another version than its image.
         if set.format() == "zarr2" && place.output.is_none() {
             let url = quoted(&place.url);
-            return Err(Failure::new(format!("{source} is a Zarr v2 image, which has no shards")).hint(
-                format!("use -o DST, or run `shardine migrate {url} --remove-v2` on the whole image first"),
-            ));
+            return Err(Failure::new(format!("{source} is a Zarr v2 image, which has no shards"))
+                .hint(format!(
+                    "use -o DST, or run `shardine migrate {url}` on the whole image first"
+                )));
         }
         source = place.level.of(&*set, &source, None)?.location().clone();
         let path = levels.get(place.level.number()).map_or("", String::as_str);

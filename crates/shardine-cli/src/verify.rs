@@ -24,6 +24,9 @@ Examples:
   shardine verify image.zarr --decode
   shardine verify em/precomputed --decode
   shardine verify plate.zarr/*/*/* --json
+  shardine verify image.ome.zarr --level 0 --decode
+  shardine verify plate.ome.zarr --metadata-only
+  shardine verify image.ome.zarr/.zattrs --metadata-only
   shardine verify s3://bucket/image.zarr --decode --part 3/16
   shardine verify images.zarr --json | jq -r '.findings[] | select(.severity == \"damage\") | .object'
 
@@ -33,12 +36,21 @@ Exit status: 0 no damage; 1 damage; 2 nothing could be checked, with one line on
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// Paths or URLs of arrays, groups, volumes, or folders of sharded meshes or skeletons
+    /// Paths or URLs of arrays, groups, volumes, or folders of sharded meshes or skeletons; with
+    /// --metadata-only also of single files
     #[arg(value_name = "URL", required = true)]
     urls: Vec<String>,
     /// Also read and decode every chunk, not only metadata and indexes
     #[arg(long)]
     decode: bool,
+    /// Check documents only, against the rules of Zarr and OME-Zarr; no chunk and no index is read. A
+    /// single file may hold a zarr.json, a .zattrs or the attributes of a group
+    #[arg(long, conflicts_with_all = ["decode", "level", "part"])]
+    metadata_only: bool,
+    /// Of an OME-Zarr image or a precomputed volume, check only the chunks of this level; 0 is the
+    /// finest. All documents are checked
+    #[arg(long, value_name = "N")]
+    level: Option<usize>,
     /// Check only part I of N of the objects, so that N processes can share the work; part 1 also
     /// does the checks that are not per object
     #[arg(long, value_name = "I/N", help_heading = "Job")]
@@ -93,6 +105,8 @@ impl Verify {
         let context = JobContext::new(engine).progress(move |now| bar.hear(&now));
         let options = VerifyOptions::new()
             .decode(self.decode)
+            .metadata_only(self.metadata_only)
+            .level(self.level)
             .part(self.part)
             .max_findings(self.max_findings);
         let out = BufWriter::new(said::out(self.json));
@@ -174,6 +188,8 @@ impl Report for JsonReport {
             kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
         let totals = json!({
             "decoded": options.decode,
+            "metadata_only": options.metadata_only,
+            "level": options.level,
             "listed": !summary.unlisted,
             "unread_folders": summary.unread_folders,
             "arrays": summary.arrays,
@@ -320,6 +336,16 @@ impl Report for TextReport {
             let notices = units::count(summary.notices, "notice");
             write!(self.out, ", {notices} ({})", kinds(Severity::Notice))?;
         }
+        if options.metadata_only {
+            let (arrays, groups) = (summary.arrays, summary.groups);
+            writeln!(
+                self.out,
+                ": {}, {}\nonly documents were checked",
+                units::count(arrays, "array"),
+                units::count(groups, "group")
+            )?;
+            return self.out.flush();
+        }
         writeln!(
             self.out,
             ": {}, {}, {}, {}",
@@ -328,7 +354,12 @@ impl Report for TextReport {
             units::count(summary.chunks, "chunk"),
             units::size(summary.bytes)
         )?;
-        let of = if options.part.is_some() { " of this part" } else { "" };
+        let of = match (options.part, options.level) {
+            (Some(_), Some(level)) => format!(" of this part of level {level}"),
+            (Some(_), None) => " of this part".to_owned(),
+            (None, Some(level)) => format!(" of level {level}"),
+            (None, None) => String::new(),
+        };
         match options.decode {
             true => writeln!(
                 self.out,

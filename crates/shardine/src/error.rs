@@ -105,6 +105,12 @@ pub enum Error {
         /// Where it was looked for.
         at: String,
     },
+    /// A file that was to be checked as metadata has neither that of Zarr nor that of OME-Zarr.
+    #[error("{at} has neither Zarr nor OME-Zarr metadata")]
+    NoMetadata {
+        /// The file.
+        at: String,
+    },
     /// The metadata names something that is not supported here, so that elements cannot be read.
     #[error("{at}: {reason}")]
     Unsupported {
@@ -409,6 +415,9 @@ impl Error {
             Self::AppendLost { .. } => Some("reopen the array to see its current shape".to_owned()),
             Self::NoNode { at } => {
                 Some(format!("look for a zarr.json, .zarray or .zgroup in {at} or below it"))
+            }
+            Self::NoMetadata { .. } => {
+                Some("name a zarr.json, a .zattrs or a file with the attributes of a group".to_owned())
             }
             Self::Unsupported { at, .. } => Some(format!(
                 "read it with a library that supports it; `shardine info {at}` shows what can be \

@@ -52,6 +52,7 @@ impl Error {
             Self::Store(error) => of_store(error),
             Self::Engine(error) => of_engine(error),
             Self::NoNode { .. }
+            | Self::NoMetadata { .. }
             | Self::NoVolume { .. }
             | Self::NoLevel { .. }
             | Self::NoKeyValues { .. } => ErrorKind::NotFound,

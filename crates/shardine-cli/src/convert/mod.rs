@@ -17,7 +17,7 @@ use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{read, repack, units};
-use ome::OmeArgs;
+pub use ome::OmeArgs;
 
 const EXAMPLES: &str = "\
 Examples:

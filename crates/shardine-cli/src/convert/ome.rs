@@ -80,21 +80,26 @@ impl OmeArgs {
         ];
         given.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
+
+    /// The form with what these options say.
+    pub fn form(&self) -> OmeForm {
+        let mut form = OmeForm::new();
+        form.version = self.ome_version.clone().unwrap_or(form.version);
+        form.axes = self.axes.as_ref().map(|Axes(names)| names.clone());
+        form.scale = self.scale.as_ref().map(|Scale(numbers)| numbers.clone());
+        form.unit.clone_from(&self.unit);
+        form.name.clone_from(&self.name);
+        form
+    }
 }
 
 /// From anything to OME-Zarr.
 pub fn to_ome(args: &Convert, source: &Location, machine: &Machine) -> Result<(), Failure> {
     only_with(args.volume.given(), "--to precomputed")?;
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
-    let given = &args.ome;
-    let mut form = OmeForm::new().packing(options.packing);
-    form.version = given.ome_version.clone().unwrap_or(form.version);
+    let mut form = args.ome.form().packing(options.packing);
     form.index = options.index;
     form.codecs = options.codecs;
-    form.axes = given.axes.as_ref().map(|Axes(names)| names.clone());
-    form.scale = given.scale.as_ref().map(|Scale(numbers)| numbers.clone());
-    form.unit.clone_from(&given.unit);
-    form.name.clone_from(&given.name);
     run(args, source, machine, &Form::Ome(form), options.chunk.as_deref())
 }
 

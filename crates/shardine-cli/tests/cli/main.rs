@@ -15,8 +15,12 @@ mod inspect;
 mod interop;
 mod limits;
 mod links;
+mod migrate;
 mod ome;
 mod ome_box;
+#[path = "../../../shardine/tests/common/ome.rs"]
+#[allow(dead_code, reason = "shared with the tests of the library")]
+mod ome_fixtures;
 mod ome_hierarchy;
 mod ome_support;
 mod parts;

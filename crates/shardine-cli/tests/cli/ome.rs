@@ -175,7 +175,7 @@ fn a_level_of_version_2_is_not_repacked_apart_from_its_image() {
     let folder = Folder::new();
     Version::V04.image(&folder, "i", "yx", &[8, 8], 2);
     let told = folder.refused(&["shard", "i", "--level", "0", "--chunks-per-shard", "2"]);
-    assert!(told.contains("shardine migrate i --remove-v2"), "{told}");
+    assert!(told.contains("shardine migrate i` on the whole image"), "{told}");
     folder.put("in.raw", &u16s([0; 8]));
     let told = folder.refused(&["append", "i", "in.raw"]);
     assert!(told.contains("shardine migrate i`"), "{told}");

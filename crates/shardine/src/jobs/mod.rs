@@ -9,7 +9,7 @@
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
-//! | [`pyramid`] | the lower levels of an image, in one pass over the finest |
+//! | [`pyramid`], [`pyramid_to`] | the lower levels of an image, in one pass over the finest |
 //! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
@@ -81,7 +81,7 @@ pub use migrate::{
 };
 pub use pyramid::{
     LevelCounts, PYRAMID_MARKER, PyramidError, PyramidLevel, PyramidOptions, PyramidPlan,
-    PyramidReport, PyramidSummary, PyramidTask, pyramid,
+    PyramidReport, PyramidSummary, PyramidTask, pyramid, pyramid_to,
 };
 pub use rebuild::{PartOutcome, RebuildJob, RebuildPlan, RebuildTask, TaskReport, recover};
 pub use repack::{

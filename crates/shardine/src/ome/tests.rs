@@ -125,6 +125,18 @@ fn all_versions_place_the_voxels_of_an_image_alike() {
 }
 
 #[test]
+fn a_document_that_was_written_stays_the_same_when_it_is_written_again() {
+    let mut image = image_04();
+    let zero = json!({"type": "translation", "translation": [0.0, 0.0, 0.0]});
+    let transformations = &mut image["multiscales"][0]["datasets"][0]["coordinateTransformations"];
+    transformations.as_array_mut().unwrap().push(zero);
+    for version in ["0.4", "0.5", "0.6", "0.6rc0"] {
+        let once = written(&read(image.clone()), version).unwrap();
+        assert_eq!(written(&read(once.clone()), version).unwrap(), once);
+    }
+}
+
+#[test]
 fn versions_after_0_4_state_the_version_once() {
     let document = written(&read(image_04()), "0.5").unwrap();
     assert_eq!(document["ome"]["version"], "0.5");

@@ -145,9 +145,7 @@ fn write_level(
 ) -> Value {
     let mut all = placement.transformations();
     // A translation of zero says something, too, if a document has it.
-    let is_translation =
-        |one: &Transformation| matches!(one.kind, TransformationKind::Translation(_));
-    let says_zero = level.transformations.iter().any(is_translation);
+    let says_zero = level.transformations.iter().any(has_translation);
     if says_zero && !placement.is_translated() {
         all.push(Transformation::translation(placement.translation.clone()));
     }
@@ -165,6 +163,15 @@ fn write_level(
     members.insert("coordinateTransformations".to_owned(), json!(all));
     members.extend(level.other.clone());
     Value::Object(members)
+}
+
+/// Whether a transformation is a translation, or a sequence with one.
+fn has_translation(one: &Transformation) -> bool {
+    match &one.kind {
+        TransformationKind::Translation(_) => true,
+        TransformationKind::Sequence(steps) => steps.iter().any(has_translation),
+        _ => false,
+    }
 }
 
 fn write_scene(scene: &Scene) -> Value {

@@ -46,8 +46,8 @@ pub(crate) use node::array_document;
 pub use node::formats_at;
 pub use node::{Child, Group, Node};
 pub(crate) use node::{
-    DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, V2_CONSOLIDATED, V2_DOCUMENTS, V2_GROUP, consolidated_name,
-    node_documents, read_document, read_v2, read_v3,
+    DOCUMENT, V2_ARRAY, V2_ATTRIBUTES, V2_CONSOLIDATED, V2_DOCUMENTS, V2_GROUP, attribute_name,
+    consolidated_name, node_documents, read_document, read_v2, read_v3,
 };
 pub(crate) use node_names::node_names;
 pub use opaque_array::OpaqueArray;

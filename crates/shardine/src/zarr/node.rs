@@ -52,6 +52,14 @@ pub(crate) fn consolidated_name(format: ZarrFormat) -> &'static str {
     }
 }
 
+/// The document that holds the attributes of a node.
+pub(crate) fn attribute_name(format: ZarrFormat) -> &'static str {
+    match format {
+        ZarrFormat::V2 => V2_ATTRIBUTES,
+        ZarrFormat::V3 => DOCUMENT,
+    }
+}
+
 /// The document that makes an array.
 pub(crate) fn array_document(format: ZarrFormat) -> &'static str {
     match format {

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod pyramid_verbs;
 mod verbs;
 mod volume_verbs;
 
@@ -39,4 +40,9 @@ fn a_fault_in_repacking_is_told_and_loses_nothing() {
 #[test]
 fn a_fault_with_volumes_is_told_and_loses_nothing() {
     try_all(&volume_verbs::all());
+}
+
+#[test]
+fn a_fault_in_a_pyramid_is_told_and_loses_nothing() {
+    disk::try_all(&pyramid_verbs::pyramids());
 }

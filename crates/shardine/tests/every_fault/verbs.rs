@@ -14,6 +14,7 @@ use shardine::jobs::{
     VerifyOptions, append, compact, compare, compare_objects, copy, import, migrate, repack,
     repair, verify,
 };
+use shardine::ome::OmeVersion;
 use shardine::plan::ArrayLayout;
 use shardine::store::{Condition, DiskObserver, DiskStep, FileStore, Key, StoreExt, Verdict};
 use shardine::{
@@ -21,6 +22,7 @@ use shardine::{
     SliceWriter, Strategy, WriteOptions,
 };
 
+use crate::common::ome::Files;
 use crate::common::{bytes, document, metadata, noise};
 use crate::disk::{State, Verb, at, engine};
 
@@ -481,6 +483,48 @@ fn migrated(root: &Path) -> State {
     Ok(state)
 }
 
+/// A small plate of OME-Zarr 0.4.
+fn set_up_ome(root: &Path) {
+    let mut files = Files::default();
+    files.plate("g", &["A"], &["1"], 1, 1);
+    files.consolidated("g");
+    let location = at(root);
+    for (name, bytes) in &files.0 {
+        location.store.put(&Key::new(name).unwrap(), bytes, Condition::None).unwrap();
+    }
+}
+
+/// The same of 0.5.
+fn set_up_ome_0_5(root: &Path) {
+    set_up_ome(root);
+    migrate_ome(&engine(), &at(root), "0.5").unwrap();
+}
+
+fn migrate_ome(engine: &Arc<Engine>, root: &Location, version: &str) -> Result<String, String> {
+    let options = MigrateOptions::new().ome_version(version.parse::<OmeVersion>().unwrap());
+    migrate(engine, &root.join("g").unwrap(), &options, &mut |_| {}).map_err(told)?;
+    Ok(String::new())
+}
+
+/// The documents that someone finds who opens the outermost node and goes on in its version, and
+/// the elements of an array.
+fn plate(root: &Path) -> State {
+    let names: &[&str] = match root.join("g/zarr.json").exists() {
+        true => &["zarr.json"],
+        false => &[".zgroup", ".zarray", ".zattrs", ".zmetadata"],
+    };
+    let mut files = Files::default();
+    files.plate("g", &["A"], &["1"], 1, 1);
+    let mut state = read_of(root, "g/A/1/0/0")?;
+    for node in files.nodes() {
+        for name in names {
+            let document = fs::read(root.join(&node).join(name)).unwrap_or_default();
+            state.extend(format!("{node}/{name}: ").bytes().chain(document));
+        }
+    }
+    Ok(state)
+}
+
 fn copy_to(root: &Location, from: &str, to: &str) -> Result<String, String> {
     let options = CopyOptions::new().threads(1).check(CopyCheck::Content);
     copy(&root.join(from).unwrap(), &root.join(to).unwrap(), &options).map_err(told)?;
@@ -536,6 +580,22 @@ pub fn jobs() -> Vec<Verb> {
             },
             kept: |root| read_of(root, "g/a"),
             done: migrated,
+            again: true,
+        },
+        Verb {
+            name: "migrate OME-Zarr from version 2",
+            set_up: set_up_ome,
+            run: |engine, root| migrate_ome(engine, root, "0.5"),
+            kept: plate,
+            done: plate,
+            again: true,
+        },
+        Verb {
+            name: "migrate OME-Zarr where documents are replaced",
+            set_up: set_up_ome_0_5,
+            run: |engine, root| migrate_ome(engine, root, "0.6"),
+            kept: plate,
+            done: plate,
             again: true,
         },
     ]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -11,10 +12,11 @@ use shardine::jobs::{
     MigrateError, MigrateOptions, MigrateSummary, VerifyOptions, migrate, verify,
 };
 use shardine::ome::{OmeMetadata, OmeRelease, OmeVersion};
-use shardine::store::{Condition, FileStore, Key, MemoryStore, Store, StoreExt};
+use shardine::store::{Condition, CountingStore, FileStore, Key, MemoryStore, Store, StoreExt};
 use shardine::{ArrayNode, Error, Location};
 
 use crate::common::engine;
+use crate::common::odd_store::OddStore;
 use crate::common::ome::{Files, image, join};
 
 /// Writes the files of a hierarchy into a store.
@@ -471,6 +473,37 @@ fn numbers_and_members_that_nobody_knows_survive() {
     run(&location, &MigrateOptions::new()).unwrap();
     let labels = document(&location, "labels");
     assert_eq!(labels["attributes"], json!({"ome": {"version": "0.5", "labels": []}}));
+}
+
+#[test]
+fn nodes_of_a_far_store_are_read_and_written_side_by_side() {
+    let mut files = Files::default();
+    files.plate("", &["A", "B"], &["1", "2", "3"], 2, 2);
+    files.consolidated("");
+    let odd = OddStore::new();
+    fill(&files, &*odd);
+    let counted = Arc::new(CountingStore::new(Arc::clone(&odd)));
+    let location = Location::root(Arc::clone(&counted) as Arc<dyn Store>);
+    odd.latency.store(1, Ordering::SeqCst);
+    odd.peak.store(0, Ordering::SeqCst);
+    let mut order = Vec::new();
+    migrate(&engine(), &location, &MigrateOptions::new(), &mut |done| {
+        order.push(done.object.clone());
+    })
+    .unwrap();
+    let nodes = files.nodes().len();
+    odd.latency.store(0, Ordering::SeqCst);
+    assert!(odd.peak.load(Ordering::SeqCst) > 4);
+    let counts = counted.counts();
+    assert_eq!(counts.lists as usize, files.nodes().len() - 6 * 2 * 3 * 2, "one for each group");
+    assert_eq!(counts.creates as usize, nodes);
+    // Each node is looked at, checked, and looked at once more before its old documents go.
+    assert!(counts.opens as usize <= 17 * nodes, "{counts:?} for {nodes} nodes");
+    let written: Vec<&String> = order.iter().filter(|name| name.ends_with("zarr.json")).collect();
+    assert_eq!(written.last().unwrap().as_str(), "zarr.json");
+    let removed: Vec<&String> = order.iter().filter(|name| name.contains(".z")).collect();
+    assert_eq!(removed[..3], [".zmetadata", ".zgroup", ".zattrs"]);
+    check(&files, &location, "0.5");
 }
 
 proptest! {

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -213,10 +213,11 @@ fn a_migration_from_0_5_that_dies_at_any_step_leaves_the_old_or_the_new_one() {
     dies_everywhere(&hierarchy(), &[left], &MigrateOptions::new(), 7);
 }
 
-/// Does something when a rename to a name of this end comes, once.
+/// Does something before the rename to a name of this end, when that comes for this time.
 struct Beside<F> {
     end: &'static str,
-    done: AtomicBool,
+    time: usize,
+    seen: AtomicUsize,
     work: F,
 }
 
@@ -230,7 +231,8 @@ impl<F: Fn() -> Verdict + Send + Sync> DiskObserver for Beside<F> {
     fn before(&self, step: DiskStep<'_>) -> Verdict {
         match step {
             DiskStep::Rename { to, .. }
-                if to.ends_with(self.end) && !self.done.swap(true, Ordering::SeqCst) =>
+                if to.ends_with(self.end)
+                    && self.seen.fetch_add(1, Ordering::SeqCst) + 1 == self.time =>
             {
                 (self.work)()
             }
@@ -250,8 +252,8 @@ fn of_0_5() -> (TempDir, PathBuf) {
 
 #[test]
 fn a_change_by_someone_else_is_not_lost() {
-    // The first comes before the document is a link, the second when all of them are.
-    for end in ["A/2/zarr.json", "current"] {
+    // Before the document is a link, when it is one, and in the moment of the switch.
+    for (end, time) in [("current", 1), ("A/2/zarr.json", 1), ("current", 2)] {
         let (_folder, root) = of_0_5();
         let group = at(&root).join("A/1/0").unwrap();
         let work = move || {
@@ -261,7 +263,7 @@ fn a_change_by_someone_else_is_not_lost() {
             .unwrap();
             Verdict::Go
         };
-        let beside = Beside { end, done: AtomicBool::new(false), work };
+        let beside = Beside { end, time, seen: AtomicUsize::new(0), work };
         let watched = Location::root(Arc::new(FileStore::observed(&root, Arc::new(beside))));
         run(&watched, &in_0_6()).unwrap();
         let text = fs::read(root.join("A/1/0/zarr.json")).unwrap();
@@ -284,7 +286,7 @@ fn two_migrations_do_not_meet() {
         assert!(matches!(refused, Error::Job(JobError::Switching { .. })), "{refused}");
         Verdict::Go
     };
-    let beside = Beside { end: "current", done: AtomicBool::new(false), work };
+    let beside = Beside { end: "current", time: 1, seen: AtomicUsize::new(0), work };
     let watched = Location::root(Arc::new(FileStore::observed(&root, Arc::new(beside))));
     run(&watched, &in_0_6()).unwrap();
 }

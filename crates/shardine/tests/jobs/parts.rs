@@ -12,18 +12,22 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::json;
 use shardine::jobs::{
-    CancelToken, ConvertOptions, CopyOptions, JobContext, JobError, Part, PartOutcome, RebuildJob,
-    RebuildPlan, RebuildTask, RepackOptions, RepackVolumeOptions, VolumeForm, ZarrForm,
-    convert_to_volume, convert_to_zarr, copy, repack, repack_keys, repack_volume,
+    CancelToken, ConvertOptions, CopyOptions, JobContext, JobError, OmeForm, Part, PartOutcome,
+    RebuildJob, RebuildPlan, RebuildTask, RepackOptions, RepackVolumeOptions, VolumeForm, ZarrForm,
+    convert_to_ome, convert_to_volume, convert_to_zarr, copy, repack, repack_keys, repack_volume,
 };
+use shardine::ome::OmeRelease;
 use shardine::plan::VolumePacking;
 use shardine::precomputed::{KeyValueStore, KeyValues};
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation, Store};
+use shardine::zarr::ZarrFormat;
 use shardine::{ArrayNode, CodecChoice, Error, Location, Packing};
 
 use common::data_set::{dump, hierarchy, memory, put, zarr_only};
 use common::volumes::{scale, sharding, volume_at};
 use common::*;
+
+use crate::convert::ome_scene::Scene;
 
 /// What is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +40,12 @@ enum Job {
     ReshardVolume,
     UnshardVolume,
     ReshardKeys,
+    ToOme,
+    ToOldOme,
+    ToZarr2,
 }
 
-const JOBS: [Job; 8] = [
+const JOBS: [Job; 11] = [
     Job::Reshard,
     Job::Unshard,
     Job::Recode,
@@ -47,6 +54,9 @@ const JOBS: [Job; 8] = [
     Job::ReshardVolume,
     Job::UnshardVolume,
     Job::ReshardKeys,
+    Job::ToOme,
+    Job::ToOldOme,
+    Job::ToZarr2,
 ];
 
 fn at(store: &Arc<dyn Store>) -> Location {
@@ -57,7 +67,17 @@ impl Job {
     /// Puts the input of the job into an empty store.
     fn prepare(self, store: &Arc<dyn Store>) {
         match self {
-            Self::Reshard | Self::Unshard | Self::Recode => {
+            Self::ToOme | Self::ToOldOme => {
+                let release = match self {
+                    Self::ToOme => OmeRelease::V0_4,
+                    _ => OmeRelease::V0_5,
+                };
+                let scene = Scene::new(release, "czyx", &[2, 9, 20, 18], &[1, 4, 4, 4]);
+                let shard = (release == OmeRelease::V0_5).then_some(2);
+                Scene { shard, ..scene }.make(&at(store));
+                put(store, "notes.txt", b"not Zarr at all");
+            }
+            Self::Reshard | Self::Unshard | Self::Recode | Self::ToZarr2 => {
                 zarr_only(store);
                 put(store, "notes.txt", b"not Zarr at all");
                 put(store, "g/sharded/pictures/1.png", b"nor is this");
@@ -113,7 +133,20 @@ impl Job {
             }
             Self::ReshardVolume => volume(Some(sharding(1, 1, 5, "raw", "gzip"))),
             Self::UnshardVolume => volume(None),
+            Self::ToOme => RebuildJob::ToOme(self.ome(), convert),
+            Self::ToOldOme => RebuildJob::ToOme(self.ome(), convert),
+            Self::ToZarr2 => {
+                RebuildJob::ToZarr(ZarrForm::new().zarr_format(ZarrFormat::V2), convert)
+            }
             Self::ReshardKeys => panic!("values by key are moved by one process"),
+        }
+    }
+
+    /// The image that is made.
+    fn ome(self) -> OmeForm {
+        match self {
+            Self::ToOldOme => OmeForm::new().version(OmeRelease::V0_4),
+            _ => OmeForm::new().packing(Packing::ChunksPerShard(vec![2])),
         }
     }
 
@@ -157,6 +190,14 @@ impl Job {
                 let form = VolumeForm::new().packing(VolumePacking::Chunks([2, 2, 2]));
                 Ok(convert_to_volume(context, source, target, &form, &convert, &mut |_| ())?
                     .outcome)
+            }
+            Self::ToOme | Self::ToOldOme => {
+                let form = self.ome();
+                Ok(convert_to_ome(context, source, target, &form, &convert, &mut |_| ())?.outcome)
+            }
+            Self::ToZarr2 => {
+                let form = ZarrForm::new().zarr_format(ZarrFormat::V2);
+                Ok(convert_to_zarr(context, source, target, &form, &convert, &mut |_| ())?.outcome)
             }
             Self::ReshardVolume => {
                 let options = volume(Some(sharding(1, 1, 5, "raw", "gzip")));
@@ -224,7 +265,8 @@ proptest! {
                 prop_assert_eq!(outcome, PartOutcome::Waiting { missing });
                 // Some parts never pass for the whole.
                 let root = dump(&*target);
-                prop_assert!(!root.contains_key("zarr.json") && !root.contains_key("info"));
+                let makes = |name: &str| ["zarr.json", "info", ".zgroup", ".zmetadata"].contains(&name);
+                prop_assert!(!root.keys().any(|key| makes(key)), "{:?}", root.keys());
             }
         }
         // Once it is complete nothing more is done.

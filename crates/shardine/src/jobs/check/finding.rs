@@ -3,6 +3,8 @@ use std::ops::Range;
 
 use shardine_store::Key;
 
+use crate::ome::rules::{RuleKind, RuleLevel, Violation};
+
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
@@ -78,6 +80,9 @@ const LOST: &str = "rewrite all of it, or accept the loss with `shardine repair 
 const UNPROVED: &str = "compare it with its source, then rewrite it or accept it with `shardine \
                         repair --accept-loss`";
 const RESTORE: &str = "restore the object from a copy, or copy it again from its source";
+const CORRECT: &str =
+    "correct the metadata as the message says, for example with `shardine attrs set`";
+const NAME_DIMENSIONS: &str = "name the dimensions in the zarr.json of the array like the axes";
 const LEFT_OUT: &str = "move it elsewhere, or replace a link with its target; see docs/links.md";
 
 kinds! {
@@ -129,6 +134,30 @@ kinds! {
     LostChunk = "lost-chunk" Damage LOST,
     /// Chunks that `repair` restored from an older index: they may be outdated.
     UnprovedChunk = "unproved-chunk" Damage UNPROVED,
+    /// OME-Zarr metadata of an unknown version, of none, or of another one than the rest.
+    OmeVersion = "ome-version" Damage CORRECT,
+    /// Axes or coordinate systems of an image that its version of OME-Zarr does not allow.
+    OmeAxes = "ome-axes" Damage CORRECT,
+    /// Levels of an image that are missing, or not from the largest to the smallest.
+    OmeLevels = "ome-levels" Damage CORRECT,
+    /// Coordinate transformations that OME-Zarr does not allow.
+    OmeTransformations = "ome-transformations" Damage CORRECT,
+    /// The array of a level whose dimensions are not named like the axes.
+    OmeDimensionNames = "ome-dimension-names" Damage NAME_DIMENSIONS,
+    /// How channels are shown is not as OME-Zarr has it.
+    OmeChannels = "ome-channels" Damage CORRECT,
+    /// Label images that are missing, do not fit their image, or are described wrongly.
+    OmeLabels = "ome-labels" Damage CORRECT,
+    /// A plate that is described wrongly, or names a well that is not there.
+    OmePlate = "ome-plate" Damage CORRECT,
+    /// A well that is described wrongly, or names an image that is not there.
+    OmeWell = "ome-well" Damage CORRECT,
+    /// Images that the layout of bioformats2raw promises and that are not there.
+    OmeLayout = "ome-layout" Damage CORRECT,
+    /// A scene that is described wrongly, or names an image that is not there.
+    OmeScene = "ome-scene" Damage CORRECT,
+    /// Any other violation of a rule of OME-Zarr.
+    OmeMetadata = "ome-metadata" Damage CORRECT,
     /// Two entries that refer to exactly the same bytes.
     SharedBytes = "shared-bytes" Notice NOTHING,
     /// An entry for a chunk that lies outside the array.
@@ -177,8 +206,35 @@ kinds! {
     SettledLoss = "settled-loss" Notice "run `shardine repair`, which removes the record",
     /// An `info` beside a Zarr document; the latter takes precedence.
     TwoDocuments = "two-documents" Notice "move one of the two elsewhere",
+    /// Something that OME-Zarr recommends and that is not so.
+    OmeRecommended = "ome-recommended" Notice NOTHING,
+    /// OME-Zarr metadata that is not forbidden, but may be misread.
+    OmeDoubtful = "ome-doubtful" Notice NOTHING,
     /// Something that this version cannot check, or that kept changing.
     NotChecked = "not-checked" Notice NOTHING,
+}
+
+impl FindingKind {
+    /// The kind of a broken rule of OME-Zarr: what it is about if the specification says that it
+    /// must be kept, else how bad that is.
+    pub(in crate::jobs) fn of_rule(level: RuleLevel, rule: RuleKind) -> Self {
+        match (level, rule) {
+            (RuleLevel::Should, _) => Self::OmeRecommended,
+            (RuleLevel::Doubtful, _) => Self::OmeDoubtful,
+            (RuleLevel::Must, RuleKind::Version) => Self::OmeVersion,
+            (RuleLevel::Must, RuleKind::Axes) => Self::OmeAxes,
+            (RuleLevel::Must, RuleKind::Levels) => Self::OmeLevels,
+            (RuleLevel::Must, RuleKind::Transformations) => Self::OmeTransformations,
+            (RuleLevel::Must, RuleKind::DimensionNames) => Self::OmeDimensionNames,
+            (RuleLevel::Must, RuleKind::Channels) => Self::OmeChannels,
+            (RuleLevel::Must, RuleKind::Labels) => Self::OmeLabels,
+            (RuleLevel::Must, RuleKind::Plate) => Self::OmePlate,
+            (RuleLevel::Must, RuleKind::Well) => Self::OmeWell,
+            (RuleLevel::Must, RuleKind::Layout) => Self::OmeLayout,
+            (RuleLevel::Must, RuleKind::Scene) => Self::OmeScene,
+            (RuleLevel::Must, RuleKind::Metadata) => Self::OmeMetadata,
+        }
+    }
 }
 
 /// The number of findings of each kind beyond those reported one by one.
@@ -270,6 +326,8 @@ pub struct Finding {
     pub(crate) correction: Option<Correction>,
     /// The record of the loss.
     pub(crate) record: Option<Key>,
+    /// The rule of OME-Zarr that is broken.
+    pub(crate) rule: Option<RuleKind>,
     /// Whether it concerns a data set in a format that Shardine only reads.
     pub(crate) only_read: bool,
 }
@@ -306,8 +364,16 @@ impl Finding {
             origin: None,
             correction: None,
             record: None,
+            rule: None,
             only_read: false,
         }
+    }
+
+    /// A rule of OME-Zarr that the document of a group breaks.
+    pub(in crate::jobs) fn of_rule(object: &Key, violation: &Violation) -> Self {
+        let kind = FindingKind::of_rule(violation.level, violation.kind);
+        let finding = Self::new(kind, Some(object.clone()), violation.to_string());
+        Self { rule: Some(violation.kind), ..finding }
     }
 
     pub(in crate::jobs) fn shard(mut self, cell: &[u64]) -> Self {

@@ -26,6 +26,10 @@ pub(in crate::jobs) struct Scope {
     pub max_of_kind: u64,
     /// Whether the caller already holds the data set in place.
     pub is_held: bool,
+    /// Whether only documents are checked: no object of an array is opened.
+    pub metadata_only: bool,
+    /// The only level whose objects are checked; `None` for all.
+    pub level: Option<usize>,
 }
 
 /// The callback for findings, and the summary so far.
@@ -63,6 +67,8 @@ pub(in crate::jobs) struct Run<'a> {
     pub scope: Scope,
     root: Option<Key>,
     sizes: Sizes,
+    /// The folder of the only array whose objects are checked.
+    only: Option<Option<Key>>,
     report: Mutex<Report<'a>>,
 }
 
@@ -82,13 +88,39 @@ impl<'a> Run<'a> {
             journals: HashSet::new(),
         };
         let (engine, root, report) = (context.engine(), root.cloned(), Mutex::new(report));
-        Self { context, engine, scope, root, sizes: Sizes::new(), report }
+        Self { context, engine, scope, root, sizes: Sizes::new(), only: None, report }
     }
 
     /// Weighs arrays by these sizes when it reports progress.
     pub fn with_sizes(mut self, sizes: Sizes) -> Self {
         self.sizes = sizes;
         self
+    }
+
+    /// Checks the objects of this array only.
+    pub fn with_only(mut self, folder: Option<Option<Key>>) -> Self {
+        self.only = folder;
+        self
+    }
+
+    /// Whether the objects of the array in a folder are checked.
+    pub fn checks_objects(&self, folder: Option<&Key>) -> bool {
+        let is_wanted = self.only.as_ref().is_none_or(|only| only.as_ref() == folder);
+        is_wanted && !self.scope.metadata_only
+    }
+
+    /// Whether the store has listed every folder so far.
+    pub fn is_listed(&self) -> bool {
+        !self.report().summary.unlisted
+    }
+
+    /// Whether a folder is the data set, or in it.
+    pub fn is_inside(&self, folder: Option<&Key>) -> bool {
+        let Some(root) = &self.root else { return true };
+        folder.is_some_and(|folder| {
+            let rest = folder.as_str().strip_prefix(root.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 
     fn report(&self) -> MutexGuard<'_, Report<'a>> {

@@ -282,13 +282,21 @@ fn check_levels(
     Ok(())
 }
 
-/// By which factor a length was divided; not a whole number if none makes one of the other.
+/// By which factor a length was divided, rounded up or down: of two a power of 2, or else the
+/// smaller. Not a whole number if none makes one of the other.
 fn factor(whole: u64, part: u64) -> f64 {
-    let ratio = whole as f64 / part.max(1) as f64;
-    let nearest = ratio.round().max(1.0);
-    let divided = whole as f64 / nearest;
-    let is_whole = [divided.floor(), divided.ceil()].contains(&(part as f64));
-    if is_whole { nearest } else { ratio }
+    if whole == part {
+        return 1.0;
+    }
+    let part = part.max(1);
+    let least = (whole / part).max(1);
+    let divides = |by: &u64| whole / by == part || whole.div_ceil(*by) == part;
+    let mut found = [least, least + 1].into_iter().filter(divides);
+    match (found.next(), found.next()) {
+        (Some(_), Some(more)) if more.is_power_of_two() => more as f64,
+        (Some(by), _) => by as f64,
+        (None, _) => whole as f64 / part as f64,
+    }
 }
 
 /// Where a level of another shape is, if each of its elements stands for a box of those of the
@@ -363,9 +371,19 @@ mod tests {
 
     #[test]
     fn a_factor_is_whole_where_it_can_be() {
-        for (whole, part, expected) in
-            [(10, 5, 2.0), (11, 5, 2.0), (11, 6, 2.0), (7, 7, 1.0), (10, 4, 2.5), (9, 2, 4.0)]
-        {
+        for (whole, part, expected) in [
+            (10, 5, 2.0),
+            (11, 5, 2.0),
+            (11, 6, 2.0),
+            (7, 7, 1.0),
+            (5, 2, 2.0),
+            (7, 2, 4.0),
+            (9, 2, 4.0),
+            (10, 4, 3.0),
+            (10, 8, 1.25),
+            (1, 1, 1.0),
+            (0, 0, 1.0),
+        ] {
             assert_eq!(factor(whole, part), expected, "{whole} {part}");
         }
         let finest = LevelPlacement::new(vec![0.5, 1.0], vec![3.0, 0.0]);

@@ -11,12 +11,13 @@ use crate::engine::Publisher;
 use crate::engine::tuning::{JOB_BATCH, REMOTE_WRITES};
 use crate::jobs::repack::RepackError;
 use crate::jobs::whole::refuse;
-use crate::jobs::{COPY_MARKER, REPACK_MARKER};
+use crate::jobs::{COPY_MARKER, PYRAMID_MARKER, REPACK_MARKER};
 use crate::zarr::{APPEND_MARKER, CONVERT_MARKER, MAX_DEPTH};
 use crate::{Error, Location};
 
 /// Markers of jobs, which do not belong in a copy.
-const MARKERS: [&str; 4] = [REPACK_MARKER, COPY_MARKER, CONVERT_MARKER, APPEND_MARKER];
+const MARKERS: [&str; 5] =
+    [REPACK_MARKER, COPY_MARKER, CONVERT_MARKER, APPEND_MARKER, PYRAMID_MARKER];
 
 /// Bytes moved in one step.
 const PIECE: u64 = 1 << 20;

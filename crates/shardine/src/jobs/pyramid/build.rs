@@ -590,7 +590,7 @@ impl BuiltLevel<'_> {
 }
 
 /// Changes the attributes of an image to name these levels below the finest.
-fn declare_in(
+pub(super) fn declare_in(
     attributes: &mut serde_json::Map<String, Value>,
     levels: &[LevelPlan],
     method: shardine_codec::DownsampleMethod,

@@ -12,7 +12,7 @@ use crate::jobs::repack::{Shards, Stored, default_index_codecs, shard_shape};
 use crate::ome::{AxisRole, Image, LevelPlacement, OmeMetadata, OmeRelease, length_in_nanometers};
 use crate::plan::{Packing, chunk_grid, chunks_per_shard_for, sample};
 use crate::shard::IndexLocation;
-use crate::zarr::metadata::{ArrayMetadata, NewArray, ZarrFormat};
+use crate::zarr::metadata::{ArrayMetadata, DIMENSIONS, NewArray, ZarrFormat};
 use crate::{Array, ArrayNode, Error, Group, Location, Node};
 
 /// The most levels that are made.
@@ -24,6 +24,8 @@ pub(super) struct PyramidImage {
     pub format: ZarrFormat,
     pub metadata: OmeMetadata,
     pub finest: ArrayNode,
+    /// For version 2: the `.zarray` of the finest level, and its `.zattrs`, if there is one.
+    pub v2: Option<(Value, Option<Value>)>,
 }
 
 /// A level that is to be made.
@@ -78,6 +80,17 @@ impl PyramidImage {
             return Err(not_an_image("it has no levels").into());
         };
         let finest = group.level(&level.path)?;
+        let format = Group::zarr_format(&group);
+        let v2 = match format {
+            ZarrFormat::V2 => Some(v2_documents(&finest)?),
+            ZarrFormat::V3 => None,
+        };
+        Self { location: location.clone(), format, metadata, finest, v2 }.checked()
+    }
+
+    /// The same, if its finest level has the axes of the image.
+    pub fn checked(self) -> Result<Self, Error> {
+        let (image, finest, location) = (self.image()?, &self.finest, &self.location);
         if finest.shape().len() != image.axes.len() {
             let reason = format!(
                 "the image has {} axes, but its finest level {}",
@@ -86,8 +99,7 @@ impl PyramidImage {
             );
             return Err(PyramidError::Factors { at: location.to_string(), reason }.into());
         }
-        let format = Group::zarr_format(&group);
-        Ok(Self { location: location.clone(), format, metadata, finest })
+        Ok(self)
     }
 
     /// What is known of the image.
@@ -335,7 +347,12 @@ impl LevelLayout {
                 return Err(image.refuse_layout(reason));
             }
             let chunk = stored.chunk_shape.clone();
-            return Ok(Self { chunk, stored, v2: Some(v2_documents(image)?), sized: None });
+            let Some((Value::Object(zarray), zattrs)) = image.v2.clone() else {
+                return Err(image.refuse_layout("the finest level has no .zarray"));
+            };
+            let names = zattrs.and_then(|zattrs| zattrs.get(DIMENSIONS).cloned());
+            let zattrs = names.map(|names| json!({ DIMENSIONS: names }));
+            return Ok(Self { chunk, stored, v2: Some((zarray, zattrs)), sized: None });
         }
         let chunk = options.chunk.clone().unwrap_or_else(|| stored.chunk_shape.clone());
         if chunk.len() != image.finest.shape().len() || chunk.contains(&0) {
@@ -432,19 +449,18 @@ impl LevelLayout {
     }
 }
 
-/// The `.zarray` of the finest level, and what of its attributes the others have too.
-fn v2_documents(image: &PyramidImage) -> Result<(Map<String, Value>, Option<Value>), Error> {
-    let location = image.finest.location();
+/// The `.zarray` of an array, and its `.zattrs`, if there is one.
+fn v2_documents(array: &ArrayNode) -> Result<(Value, Option<Value>), Error> {
+    let location = array.location();
     let get = |name: &str| -> Result<Option<Value>, Error> {
         let Some(bytes) = location.store.get(&location.key(name)?)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&bytes);
-        parsed.map(Some).map_err(|error| image.refuse_layout(error.to_string()))
+        let at = location.to_string();
+        parsed
+            .map(Some)
+            .map_err(|error| PyramidError::Layout { at, reason: format!("{name}: {error}") }.into())
     };
-    let Some(Value::Object(zarray)) = get(".zarray")? else {
-        return Err(image.refuse_layout("the finest level has no .zarray"));
-    };
-    let names = get(".zattrs")?.and_then(|zattrs| zattrs.get("_ARRAY_DIMENSIONS").cloned());
-    Ok((zarray, names.map(|names| json!({ "_ARRAY_DIMENSIONS": names }))))
+    Ok((get(".zarray")?.unwrap_or_default(), get(".zattrs")?))
 }
 
 #[cfg(test)]

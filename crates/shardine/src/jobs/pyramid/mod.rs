@@ -13,6 +13,7 @@ mod source;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod to;
 mod units;
 mod update;
 
@@ -27,6 +28,7 @@ pub use error::PyramidError;
 pub use geometry::PyramidTask;
 pub use options::{LevelCounts, PyramidLevel, PyramidOptions, PyramidSummary};
 pub use tasks::{PyramidPlan, PyramidReport};
+pub use to::pyramid_to;
 
 /// Makes the lower levels of an OME-Zarr image, all of them in one pass over the finest, or renews
 /// them ([`PyramidOptions::update`]).

@@ -32,7 +32,9 @@ pub(super) use in_place::{
 pub(super) use node_keys::NodeKeys;
 pub(super) use objects::is_plain;
 pub use out::PartOutcome;
-pub(super) use out::{Document, Others, OutOptions, OutPlan, Step, StepDone, Work, make};
+pub(super) use out::{
+    Document, Others, OutOptions, OutPlan, Step, StepDone, Work, is_complete, make,
+};
 pub(super) use relation::{codecs_along, has_same_bytes, moves, relates};
 pub(super) use source::ArraySource;
 pub use tasks::{RebuildJob, RebuildPlan, RebuildTask, TaskReport};

@@ -21,8 +21,9 @@ struct Named {
 }
 
 impl NodeKeys {
+    /// Adds a group; where there is an array, it is not one in the source.
     pub fn add_group(&mut self, path: &str) {
-        self.nodes.insert(path.to_owned(), None);
+        self.nodes.entry(path.to_owned()).or_insert(None);
     }
 
     /// Adds an array whose objects are named by the first of two encodings, and will be by the
@@ -102,5 +103,7 @@ mod tests {
         keys.add_array("", [v2, v2], 1);
         assert_eq!(keys.part("3", false), FolderPart::Left);
         assert_eq!(keys.part("x", false), FolderPart::Carried);
+        keys.add_group("");
+        assert_eq!(keys.part("3", false), FolderPart::Left);
     }
 }

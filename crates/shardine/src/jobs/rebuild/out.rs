@@ -283,7 +283,7 @@ fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
 }
 
 /// Whether the target has the documents that the job would write.
-fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
+pub(in crate::jobs) fn is_complete(target: &Location, plan: &OutPlan<'_>) -> Result<bool, Error> {
     let of_steps = plan.steps.iter().flat_map(|step| &step.documents);
     for document in of_steps.chain(&plan.documents) {
         let found = target.store.get(&document.key)?;

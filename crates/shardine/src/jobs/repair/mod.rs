@@ -300,7 +300,8 @@ impl Repairing<'_> {
     /// All findings, but only so many of a kind in each object.
     fn scope(&self, max_of_kind: u64, is_held: bool) -> Scope {
         let (decode, max_findings) = (self.options.decode, u64::MAX);
-        Scope { decode, part: None, max_findings, max_of_kind, is_held }
+        let (metadata_only, level) = (false, None);
+        Scope { decode, part: None, max_findings, max_of_kind, is_held, metadata_only, level }
     }
 
     /// The same at another location, which the caller may hold.

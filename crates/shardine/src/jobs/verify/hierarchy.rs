@@ -7,9 +7,11 @@ use std::time::Duration;
 use shardine_store::{FolderHold, Key, Listing, StoreError, StoreExt, Unlisted, UnlistedKind};
 
 use crate::engine::{in_order, tuning};
+use crate::jobs::PYRAMID_MARKER;
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::check::{Finding, FindingKind, Run};
 use crate::jobs::unfinished::unfinished_rebuild;
+use crate::jobs::verify::ome::OmeWalk;
 use crate::precomputed::INFO;
 use crate::zarr::MAX_DEPTH;
 use crate::zarr::metadata::{GroupMetadata, NodeMetadata};
@@ -44,14 +46,17 @@ impl Consolidated {
 struct Walk<'a, 'r> {
     run: &'a Run<'r>,
     outer: Vec<Consolidated>,
+    ome: OmeWalk<'a, 'r>,
 }
 
 impl Run<'_> {
     /// Checks the node at a location and everything below it.
     pub(super) fn hierarchy(&self, location: &Location) -> Result<(), Error> {
-        self.left_out(location);
+        if !self.scope.metadata_only {
+            self.left_out(location);
+        }
         self.job_beside(location)?;
-        let mut walk = Walk { run: self, outer: Vec::new() };
+        let mut walk = Walk { run: self, outer: Vec::new(), ome: OmeWalk::new(self) };
         let result = match settled_document(location) {
             Err(error @ Error::NoNode { .. }) => {
                 let found = self.data_set(location).and_then(|found| match found {
@@ -60,6 +65,7 @@ impl Run<'_> {
                 });
                 match found {
                     Ok(true) => return Ok(()),
+                    Ok(false) if self.single_file(location)? => return Ok(()),
                     Ok(false) => Err(error),
                     Err(error) => Err(error),
                 }
@@ -105,7 +111,9 @@ impl Run<'_> {
         if let Ok(array) = opaque.listing() {
             let _hold = self.hold(location)?;
             self.sum(|summary| summary.arrays += 1);
-            self.without_decoding(|run| run.array(array))?;
+            if self.checks_objects(location.path.as_ref()) {
+                self.without_decoding(|run| run.array(array))?;
+            }
         }
         let (object, reason) = (opaque.document_key()?, opaque.metadata().reason());
         self.note(Finding::new(FindingKind::NotChecked, Some(object), reason));
@@ -178,6 +186,12 @@ impl Walk<'_, '_> {
         }
         match metadata {
             NodeMetadata::Array(metadata) => {
+                self.ome.array(location, &metadata);
+                if !self.run.checks_objects(location.path.as_ref()) {
+                    ArrayNode::from_metadata(self.run.engine, location, metadata)?;
+                    self.run.sum(|summary| summary.arrays += 1);
+                    return Ok(());
+                }
                 let hold = self.run.hold(location)?;
                 // The held array may not be the one whose document was read.
                 let metadata = match hold.is_some().then(|| read_document(location)) {
@@ -193,10 +207,12 @@ impl Walk<'_, '_> {
                 let consolidated = consolidated(location, &metadata)?;
                 let own = consolidated.is_some();
                 self.outer.extend(consolidated);
+                self.ome.enter(location, &metadata)?;
                 let result = self.children(location, metadata.zarr_format(), depth);
                 if let Some(done) = self.outer.pop_if(|_| own) {
                     self.missing(&done);
                 }
+                self.ome.leave(result.is_ok());
                 result?;
             }
         }
@@ -219,6 +235,14 @@ impl Walk<'_, '_> {
             }
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
+            self.ome.listed(&listing);
+            let marker = listing.objects.iter().find(|(key, _)| last_part(key) == PYRAMID_MARKER);
+            if let Some((key, _)) = marker {
+                let message =
+                    "records a pyramid that is being built, or was interrupted".to_owned();
+                let kind = FindingKind::UnfinishedJob;
+                self.run.note(Finding::new(kind, Some(key.clone()), message));
+            }
             Ok(listing.folders)
         });
         let folders = match listed {
@@ -379,7 +403,7 @@ fn document_below(location: &Location, format: ZarrFormat) -> Result<NodeMetadat
 
 /// Reads a document; one that is refused is read again, since other programs overwrite documents in
 /// place.
-fn settled_document(location: &Location) -> Result<NodeMetadata, Error> {
+pub(super) fn settled_document(location: &Location) -> Result<NodeMetadata, Error> {
     let first = read_document(location);
     let again = match &first {
         Err(Error::Store(StoreError::Changed { .. })) => true,

@@ -5,8 +5,10 @@ mod fill;
 mod grid;
 mod hierarchy;
 mod losses;
+mod ome;
 mod shards;
 mod shared;
+mod single;
 mod volume;
 
 use super::check::{Finding, Run, Scope, Sizes, VerifySummary};
@@ -27,6 +29,10 @@ const MAX_OF_KIND: u64 = 5_000;
 pub struct VerifyOptions {
     /// Decode every chunk; without it only metadata and indexes are read.
     pub decode: bool,
+    /// Check documents only: no chunk and no index is read.
+    pub metadata_only: bool,
+    /// Of a data set with levels, check the objects of this one only; `None` for all.
+    pub level: Option<usize>,
     /// The part of the objects to check; `None` for all of them.
     pub part: Option<Part>,
     /// The most findings reported one by one; further ones are counted. A damaged index may have
@@ -36,7 +42,13 @@ pub struct VerifyOptions {
 
 impl Default for VerifyOptions {
     fn default() -> Self {
-        Self { decode: false, part: None, max_findings: MAX_FINDINGS }
+        Self {
+            decode: false,
+            metadata_only: false,
+            level: None,
+            part: None,
+            max_findings: MAX_FINDINGS,
+        }
     }
 }
 
@@ -49,6 +61,25 @@ impl VerifyOptions {
     /// Sets whether to decode every chunk.
     pub fn decode(mut self, decode: bool) -> Self {
         self.decode = decode;
+        self
+    }
+
+    /// Sets whether to check documents only.
+    ///
+    /// No chunk and no index is read, and of an array only what its document says is checked. The
+    /// location may also be a single file with a `zarr.json`, a `.zattrs` or the attributes of a
+    /// group, which is then judged on its own.
+    pub fn metadata_only(mut self, metadata_only: bool) -> Self {
+        self.metadata_only = metadata_only;
+        self
+    }
+
+    /// Checks the objects of one level of an image or a volume only, and all documents.
+    ///
+    /// [`Error::NoLevel`] if there is no such level, [`Error::NotAnArray`] for a group without
+    /// levels.
+    pub fn level(mut self, level: Option<usize>) -> Self {
+        self.level = level;
         self
     }
 
@@ -78,6 +109,9 @@ impl VerifyOptions {
 /// [`max_findings`](VerifyOptions::max_findings) in total; the others are counted. What cannot be
 /// opened or read inside a hierarchy is a finding; an error means that there was nothing to check,
 /// or that `context` stopped it.
+///
+/// Groups with OME-Zarr metadata are judged by the rules of its version, as
+/// [`ome::rules`](crate::ome::rules) has them, with the documents that are read anyway.
 ///
 /// Nothing is written and nothing is recovered: a shard whose in-place update was interrupted is
 /// checked as readers see it, without the update, and reported as
@@ -113,8 +147,9 @@ pub fn verify(
     tell: &mut (dyn FnMut(Finding) + Send),
 ) -> Result<VerifySummary, Error> {
     let _span = job_span("verify", location);
-    let VerifyOptions { decode, part, max_findings } = *options;
-    let scope = Scope { decode, part, max_findings, max_of_kind: MAX_OF_KIND, is_held: false };
+    let VerifyOptions { decode, metadata_only, level, part, max_findings } = *options;
+    let (max_of_kind, is_held) = (MAX_OF_KIND, false);
+    let scope = Scope { decode, part, max_findings, max_of_kind, is_held, metadata_only, level };
     verify_in(&context.into(), location, scope, tell)
 }
 
@@ -129,11 +164,18 @@ pub(in crate::jobs) fn verify_in(
         return Err(JobError::NothingToFinish { job: "verify" }.into());
     }
     context.check()?;
-    let sizes = sizes(context, location);
+    let only = match scope.level {
+        Some(level) => {
+            Some(open_in(context.engine(), location)?.array(level)?.location().path.clone())
+        }
+        None => None,
+    };
+    let sizes = if scope.metadata_only { Sizes::new() } else { sizes(context, location) };
     let total = sizes.values().copied().fold(0, u64::saturating_add);
     let weighed = context.of_steps(total);
     let context = if total > 0 { &weighed } else { context };
-    let run = Run::new(context, location.path.as_ref(), scope, tell).with_sizes(sizes);
+    let run = Run::new(context, location.path.as_ref(), scope, tell);
+    let run = run.with_sizes(sizes).with_only(only);
     run.hierarchy(location)?;
     Ok(run.into_summary())
 }

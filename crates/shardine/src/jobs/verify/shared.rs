@@ -39,7 +39,9 @@ impl Run<'_> {
             match array {
                 Ok(array) => {
                     self.sum(|summary| summary.arrays += 1);
-                    self.shared_array(&array, only_read)?;
+                    if self.checks_objects(array.location().path.as_ref()) {
+                        self.shared_array(&array, only_read)?;
+                    }
                 }
                 Err(error) => {
                     let (kind, at) = (FindingKind::NotChecked, location.path.clone());

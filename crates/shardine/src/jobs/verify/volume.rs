@@ -24,6 +24,9 @@ impl Run<'_> {
     }
 
     fn value_folders(&self, folders: &[Folder]) -> Result<(), Error> {
+        if self.scope.metadata_only {
+            return Ok(());
+        }
         value_places(folders).try_for_each(|place| self.shards(&place).map(drop))
     }
 
@@ -39,6 +42,9 @@ impl Run<'_> {
         for (level, scale) in volume.info().scales().iter().enumerate() {
             self.sum(|summary| summary.arrays += 1);
             self.decodable(volume, level)?;
+            if self.scope.metadata_only || self.scope.level.is_some_and(|wanted| wanted != level) {
+                continue;
+            }
             let filling = match scale_place(volume, level, scale) {
                 Ok(Some(place)) => self.shards(&place)?,
                 Ok(None) => {
@@ -53,10 +59,12 @@ impl Run<'_> {
             };
             fillings.push((scale, filling));
         }
-        if self.is_first() {
+        // One scale alone shows nothing.
+        if self.is_first() && self.scope.level.is_none() {
             self.missing(&fillings);
         }
-        for place in beside(volume) {
+        let others = beside(volume).filter(|_| self.scope.level.is_none());
+        for place in others {
             match InfoSet::read(self.engine, &place) {
                 Ok(Some(InfoSet::Folders(folders))) => self.value_folders(&folders)?,
                 // Without an `info`, or without shards, there is nothing of ours.

@@ -29,8 +29,16 @@ enum Role {
     Array,
 }
 
+/// How many axes there are.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    pub all: usize,
+    /// Those of space.
+    pub space: usize,
+}
+
 /// Judges the axes of an image of 0.3; their number if they can be counted.
-pub(super) fn judge_names(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Option<usize> {
+pub(super) fn judge_names(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Option<Count> {
     let axes = judge.list(KIND, axes, at)?;
     number(axes.len(), at, judge);
     let mut places = Vec::new();
@@ -48,11 +56,12 @@ pub(super) fn judge_names(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Optio
     if !places.is_sorted() {
         judge.must(KIND, at, "are not in the order t, c, z, y, x");
     }
-    Some(axes.len())
+    let space = places.iter().filter(|place| **place >= 2).count();
+    Some(Count { all: axes.len(), space })
 }
 
 /// Judges axes that are objects, from 0.4 on; their number if they can be counted.
-pub(super) fn judge(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Option<usize> {
+pub(super) fn judge(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Option<Count> {
     let axes = judge.list(KIND, axes, at)?;
     number(axes.len(), at, judge);
     let mut names = HashSet::new();
@@ -87,7 +96,8 @@ pub(super) fn judge(axes: &Value, at: &At<'_>, judge: &mut Judge) -> Option<usiz
         kinds(&roles, at, judge);
         usual_order(axes, &roles, at, judge);
     }
-    Some(axes.len())
+    let space = roles.iter().filter(|role| **role == Role::Space).count();
+    Some(Count { all: axes.len(), space })
 }
 
 fn number(axes: usize, at: &At<'_>, judge: &mut Judge) {
@@ -118,8 +128,16 @@ fn role(axis: &Map<String, Value>, at: &At<'_>, judge: &mut Judge) -> Option<Rol
         Some(Value::String(kind)) => Some(match kind.as_str() {
             "time" => Role::Time,
             "space" => Role::Space,
+            "channel" => Role::Other { untyped: false },
             "array" if judge.release >= OmeRelease::V0_6 => Role::Array,
-            _ => Role::Other { untyped: false },
+            "coordinate" | "displacement" if judge.release >= OmeRelease::V0_6 => {
+                Role::Other { untyped: false }
+            }
+            kind => {
+                let message = format!("{} is not among the recommended types", quoted(kind));
+                judge.should(KIND, &at.member("type"), message);
+                Role::Other { untyped: false }
+            }
         }),
         // The text allows null for an axis of the user's own, the schemas do not.
         Some(_) => {

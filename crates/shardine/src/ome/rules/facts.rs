@@ -48,6 +48,8 @@ pub struct GroupFacts {
     pub is_well: bool,
     /// The images that bioformats2raw made.
     pub series: Option<Vec<String>>,
+    /// Whether it has a `METADATA.ome.xml`; `None` if that is not known.
+    pub has_xml: Option<bool>,
 }
 
 /// What the rules ask about an image.
@@ -82,6 +84,7 @@ impl GroupFacts {
             has_image_label: members.contains_key("image-label"),
             is_well: members.contains_key("well"),
             series: series.map(|paths| paths.iter().filter_map(text).collect()),
+            has_xml: None,
         }
     }
 }

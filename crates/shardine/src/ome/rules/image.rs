@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::axes::Count;
 use super::judge::{At, Judge, quoted};
 use super::transformations::{Vectors, judge_simple};
 use super::{OmeRelease, RuleKind, axes, systems};
@@ -37,8 +38,8 @@ fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut Judge) {
         systems::judge_image(image, at, judge);
         return;
     }
-    let rank = match judge.release {
-        OmeRelease::V0_1 | OmeRelease::V0_2 => Some(5),
+    let axes = match judge.release {
+        OmeRelease::V0_1 | OmeRelease::V0_2 => Some(Count { all: 5, space: 3 }),
         OmeRelease::V0_3 => {
             let axes = judge.required(RuleKind::Axes, image, "axes", at);
             axes.and_then(|axes| axes::judge_names(axes, &at.member("axes"), judge))
@@ -56,12 +57,14 @@ fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut Judge) {
         }
         let all = judge.required(RuleKind::Transformations, level, NAME, at);
         let Some(all) = all else { return };
-        let vectors = judge_simple(all, rank, &at.member(NAME), judge);
+        let vectors = judge_simple(all, axes, &at.member(NAME), judge);
         finer(before.as_ref(), vectors.as_ref(), at, judge);
         before = vectors;
     });
     if has_transformations && let Some(all) = image.get(NAME) {
-        judge_simple(all, rank, &at.member(NAME), judge);
+        // A scale of the whole image has a number for each axis.
+        let all_axes = axes.map(|axes| Count { space: axes.all, ..axes });
+        judge_simple(all, all_axes, &at.member(NAME), judge);
     }
 }
 

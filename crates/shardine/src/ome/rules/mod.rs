@@ -40,7 +40,10 @@ use judge::{At, Judge};
 
 pub use facts::{ArrayFacts, GroupFacts, ImageFacts, NodeFacts};
 pub use levels::{levels, order_by_size};
-pub use relations::{label_relations, relations, version_relations, well_relations};
+pub use relations::{
+    between_labels, label_relations, label_source, relations, source_relations, unlisted_labels,
+    version_relations, well_relations,
+};
 pub use scene::scene_relations;
 
 /// How binding a rule is.
@@ -161,19 +164,44 @@ impl Violations {
 /// # Ok::<(), &str>(())
 /// ```
 pub fn violations(attributes: &Map<String, Value>, zarr_format: Option<u8>) -> Option<Violations> {
-    let mut judge = Judge::new(OmeRelease::V0_5);
-    if attributes.get(OME).is_some_and(|ome| !ome.is_object()) {
-        judge.must(RuleKind::Metadata, &At::new(OME), "is not an object");
-        return Some(judge.finish());
+    let is_wrong_ome = attributes.get(OME).is_some_and(|ome| !ome.is_object());
+    let home = home(attributes);
+    if home.is_none() && !is_wrong_ome {
+        return None;
     }
-    let home = home(attributes)?;
+    Some(violations_in(attributes, home.filter(|_| !is_wrong_ome), zarr_format))
+}
+
+/// The same for attributes of which it is known that they are OME-Zarr: up to 0.4, lists of labels
+/// and series are then judged whatever they hold.
+pub fn sure_violations(
+    attributes: &Map<String, Value>,
+    zarr_format: Option<u8>,
+) -> Option<Violations> {
+    let has_list = attributes.contains_key("labels") || attributes.contains_key("series");
+    let judged = || violations_in(attributes, Some(Home::Attributes), zarr_format);
+    violations(attributes, zarr_format).or_else(|| has_list.then(judged))
+}
+
+fn violations_in(
+    attributes: &Map<String, Value>,
+    home: Option<Home<'_>>,
+    zarr_format: Option<u8>,
+) -> Violations {
+    let mut judge = Judge::new(OmeRelease::V0_5);
     let members = match home {
-        Home::Member(name) => attributes.get(name).and_then(Value::as_object)?,
-        Home::Attributes => attributes,
+        Some(Home::Member(name)) => attributes.get(name).and_then(Value::as_object),
+        Some(Home::Attributes) => Some(attributes),
+        None => None,
     };
-    judge.release = version::judge(home, attributes, members, zarr_format, &mut judge);
-    document(home, members, &mut judge);
-    Some(judge.finish())
+    match home.zip(members) {
+        None => judge.must(RuleKind::Metadata, &At::new(OME), "is not an object"),
+        Some((home, members)) => {
+            judge.release = version::judge(home, attributes, members, zarr_format, &mut judge);
+            document(home, members, &mut judge);
+        }
+    }
+    judge.finish()
 }
 
 /// The release whose rules apply to the metadata among the attributes of a group; `None` if there

@@ -162,16 +162,20 @@ fn what_documents_name_exists_and_is_what_they_say() {
 fn the_images_of_bioformats2raw_exist() {
     let image = || group(image4(yx(), json!([1, 1])));
     let layout = || json!({"bioformats2raw.layout": 3});
-    let series = |paths: Value| group(json!({"series": paths}));
+    let series = |paths: Value| {
+        let NodeFacts::Group(facts) = group(json!({"series": paths})) else { unreachable!() };
+        NodeFacts::Group(Arc::new(GroupFacts { has_xml: Some(true), ..(*facts).clone() }))
+    };
+    let no_xml = "Should Layout bioformats2raw.layout";
     let missing = ["Must Layout bioformats2raw.layout"];
-    assert_eq!(related(layout(), &[("0", image())]), [""; 0]);
-    assert_eq!(related(layout(), &[]), missing);
+    assert_eq!(related(layout(), &[("0", image())]), [no_xml]);
+    assert_eq!(related(layout(), &[]), [no_xml, missing[0]]);
     let ome = series(json!(["a", "b"]));
     assert_eq!(related(layout(), &[("OME", ome.clone()), ("a", image())]), missing);
     assert_eq!(related(layout(), &[("OME", ome), ("a", image()), ("b", image())]), [""; 0]);
     let mut plate = layout();
     plate["plate"] = json!({});
-    assert_eq!(related(plate, &[]), [""; 0]);
+    assert_eq!(related(plate, &[]), [no_xml]);
     assert_eq!(judged(json!({"bioformats2raw.layout": 2})), ["Must Layout bioformats2raw.layout"]);
 }
 
@@ -272,4 +276,35 @@ fn levels_are_sorted_by_size_where_that_is_possible() {
     // Neither is the larger one.
     assert_eq!(order(&[[4, 8], [8, 4]]), None);
     assert_eq!(order_by_size(&[vec![4], vec![8, 8]]), None);
+}
+
+#[test]
+fn what_is_among_labels_is_a_label_image_that_is_listed() {
+    let labels = |version: &str| match version {
+        "0.4" => object(json!({"labels": ["a", "b/c"]})),
+        version => object(json!({"ome": {"version": version, "labels": ["a", "b/c"]}})),
+    };
+    let found = |version: &str| {
+        let found = unlisted_labels(&labels(version), ["a", "b/c", "d"]).list;
+        found.iter().map(short).collect::<Vec<_>>()
+    };
+    assert_eq!(found("0.4"), [""; 0]);
+    assert_eq!(found("0.5"), ["Should Labels labels"]);
+    let between = |document: Value| between_labels(&GroupFacts::read(&object(document))).is_valid();
+    assert!(between(json!({})) && between(json!({"labels": ["a"]})));
+    assert!(!between(json!({"ome": {"version": "0.5", "labels": ["a"]}})));
+    assert!(between(json!({"ome": {"version": "0.5", "image-label": {}}})));
+}
+
+#[test]
+fn the_source_of_a_label_image_is_an_image() {
+    let label = object(json!({"image-label": {"source": {"image": "../../"}}}));
+    assert_eq!(label_source(&label), Some("../../"));
+    let image = group(image4(yx(), json!([1, 1])));
+    assert!(source_relations(&label, &image).is_valid());
+    assert!(source_relations(&label, &NodeFacts::Unknown).is_valid());
+    for wrong in [NodeFacts::Missing, group(json!({})), array(&[1], "uint8", None)] {
+        assert!(!source_relations(&label, &wrong).is_valid());
+    }
+    assert_eq!(label_source(&object(json!({"image-label": {}}))), None);
 }

@@ -24,6 +24,10 @@ pub(super) fn judge(plate: &Value, at: &At<'_>, judge: &mut Judge) {
     }
     if is_strict {
         judge.integer(PLATE, plate, "field_count", Some(1), at);
+        // The text recommends it, the strict schemas do not.
+        if !plate.contains_key("field_count") {
+            judge.doubt(PLATE, at, "has no field_count");
+        }
     }
     let columns = names(plate, "columns", at, judge);
     let rows = names(plate, "rows", at, judge);
@@ -129,8 +133,10 @@ fn judge_place(
         return;
     }
     let message = format!("is {}, but its row and column are {row} and {column}", quoted(path));
-    // The official cases of 0.4 and 0.6 name the column first, those of 0.5 forbid it.
-    match (first, second) == (&column, &row) && judge.release != OmeRelease::V0_5 {
+    // The official cases of 0.4 and 0.6 have rows with the names of columns and the other way round.
+    let are_named_so = first.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_swapped = (first, second) == (&column, &row);
+    match is_swapped && are_named_so && judge.release != OmeRelease::V0_5 {
         true => judge.doubt(PLATE, &at, message),
         false => judge.must(PLATE, &at, message),
     }

@@ -1,6 +1,6 @@
 //! What documents say about each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -45,8 +45,8 @@ pub fn relations(
             judge_node(path, kind, what, &is_right, &at.member("path"), &mut judge, find);
         }
     }
-    if members.contains_key("bioformats2raw.layout") && !members.contains_key("plate") {
-        judge_layout(&mut judge, find);
+    if members.contains_key("bioformats2raw.layout") {
+        judge_layout(members.contains_key("plate"), &mut judge, find);
     }
     judge.finish()
 }
@@ -99,17 +99,22 @@ fn judge_label(
     }
 }
 
-/// The images that bioformats2raw made are those of the series, else numbered from 0.
-fn judge_layout(judge: &mut Judge, find: &mut dyn FnMut(&str) -> NodeFacts) {
+/// The images that bioformats2raw made are those of the series, else numbered from 0. A plate says
+/// itself where they are.
+fn judge_layout(is_plate: bool, judge: &mut Judge, find: &mut dyn FnMut(&str) -> NodeFacts) {
     let kind = RuleKind::Layout;
-    let series = match find("OME") {
-        NodeFacts::Unknown => return,
-        NodeFacts::Group(group) => group.series.clone(),
-        NodeFacts::Array(_) | NodeFacts::Missing => None,
-    };
-    let is_image = |group: &GroupFacts| group.image.is_some();
     let at = At::new("bioformats2raw.layout");
+    let (series, has_xml) = match find("OME") {
+        NodeFacts::Unknown => return,
+        NodeFacts::Group(group) => (group.series.clone(), group.has_xml),
+        NodeFacts::Array(_) | NodeFacts::Missing => (None, Some(false)),
+    };
+    if has_xml == Some(false) {
+        judge.should(kind, &at, "there is no OME/METADATA.ome.xml, which is recommended");
+    }
+    let is_image = |group: &GroupFacts| group.image.is_some();
     match series {
+        None if is_plate => {}
         None => judge_node("0", kind, "image", &is_image, &at, judge, find),
         Some(series) => {
             for path in &series {
@@ -117,6 +122,67 @@ fn judge_layout(judge: &mut Judge, find: &mut dyn FnMut(&str) -> NodeFacts) {
             }
         }
     }
+}
+
+/// Judges the images below a group of labels, by their paths: from 0.5 on all should be listed.
+pub fn unlisted_labels<'a>(
+    attributes: &Map<String, Value>,
+    images: impl IntoIterator<Item = &'a str>,
+) -> Violations {
+    let mut judge = Judge::new(release(attributes).unwrap_or(OmeRelease::V0_5));
+    let labels = metadata_members(attributes).and_then(|members| members.get("labels"));
+    let Some(labels) = labels.and_then(Value::as_array).filter(|_| judge.release.is_zarr3()) else {
+        return judge.finish();
+    };
+    let listed: HashSet<&str> = labels.iter().filter_map(Value::as_str).collect();
+    for path in images.into_iter().filter(|path| !listed.contains(path)) {
+        judge.should(
+            RuleKind::Labels,
+            &At::new("labels"),
+            format!("does not list {}", quoted(path)),
+        );
+    }
+    judge.finish()
+}
+
+/// Judges a group between the labels of an image and a label image: from 0.5 on it has no metadata.
+pub fn between_labels(group: &GroupFacts) -> Violations {
+    let release = group.release.unwrap_or(OmeRelease::V0_5);
+    let mut judge = Judge::new(release);
+    if group.release.is_some_and(OmeRelease::is_zarr3)
+        && group.image.is_none()
+        && !group.has_image_label
+    {
+        let message = "is between the labels and a label image, where no metadata may be";
+        judge.must(RuleKind::Labels, &At::ROOT, message);
+    }
+    judge.finish()
+}
+
+/// The path of the image that a label image says it belongs to; `None` if it does not say.
+pub fn label_source(attributes: &Map<String, Value>) -> Option<&str> {
+    let label = metadata_members(attributes)?.get("image-label")?;
+    label.get("source")?.get("image")?.as_str()
+}
+
+/// Judges the source of a label image: what is at [`label_source`].
+pub fn source_relations(attributes: &Map<String, Value>, found: &NodeFacts) -> Violations {
+    let mut judge = Judge::new(release(attributes).unwrap_or(OmeRelease::V0_5));
+    let is_wrong = match found {
+        NodeFacts::Unknown => false,
+        NodeFacts::Group(group) => group.image.is_none(),
+        NodeFacts::Array(_) | NodeFacts::Missing => true,
+    };
+    if let Some(path) = label_source(attributes).filter(|_| is_wrong) {
+        let at = At::new("image-label");
+        let at = at.member("source");
+        judge.must(
+            RuleKind::Labels,
+            &at.member("image"),
+            format!("{} is not an image", quoted(path)),
+        );
+    }
+    judge.finish()
 }
 
 /// Judges the acquisitions of a well against those of its plate. Both are attributes of groups.

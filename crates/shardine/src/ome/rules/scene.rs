@@ -35,7 +35,7 @@ pub(super) fn judge(scene: &Value, at: &At<'_>, judge: &mut Judge) {
         let output = end(one, "output", &systems, &at, judge);
         let rank = |end: &Option<End<'_>>| {
             let end = end.as_ref().filter(|end| end.path.is_none())?;
-            systems.get(end.name).copied().flatten()
+            systems.get(end.name).copied().flatten().map(|axes| axes.all)
         };
         let ranks = Ranks { input: rank(&input), output: rank(&output) };
         transformations::judge(one, ranks, &at, judge);

@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::axes::Count;
 use super::image::{NAME, finer, levels};
 use super::judge::{At, Judge, count, quoted};
-use super::transformations::{self, Ranks, Vectors, length_differs, vector};
+use super::transformations::{self, Ranks, Vectors, judge_length, vector};
 use super::{RuleKind, axes};
 
 const KIND: RuleKind = RuleKind::Transformations;
@@ -16,7 +17,7 @@ const KIND: RuleKind = RuleKind::Transformations;
 const INTRINSIC: &str = "intrinsic";
 
 /// The systems of a document by name, with the number of their axes where it is known.
-pub(super) type Systems<'v> = HashMap<&'v str, Option<usize>>;
+pub(super) type Systems<'v> = HashMap<&'v str, Option<Count>>;
 
 /// Judges a list of coordinate systems.
 pub(super) fn judge<'v>(value: &'v Value, at: &At<'_>, judge: &mut Judge) -> Systems<'v> {
@@ -26,13 +27,13 @@ pub(super) fn judge<'v>(value: &'v Value, at: &At<'_>, judge: &mut Judge) -> Sys
         let at = at.item(number);
         let Some(system) = judge.object(kind, system, &at) else { continue };
         let axes = judge.required(kind, system, "axes", &at);
-        let rank = axes.and_then(|axes| axes::judge(axes, &at.member("axes"), judge));
+        let axes = axes.and_then(|axes| axes::judge(axes, &at.member("axes"), judge));
         let Some(name) = judge.required_string(kind, system, "name", &at) else { continue };
         let at = at.member("name");
         if name.is_empty() {
             judge.must(kind, &at, "is empty");
         }
-        if systems.insert(name, rank).is_some() {
+        if systems.insert(name, axes).is_some() {
             judge.must(kind, &at, format!("{} is the name of another system too", quoted(name)));
         }
     }
@@ -50,6 +51,8 @@ pub(super) fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut J
         self::judge(value, &at, judge)
     });
     let systems = systems.unwrap_or_default();
+    let of_levels = image.get("datasets").and_then(Value::as_array).into_iter().flatten();
+    let paths: HashSet<&str> = of_levels.filter_map(|level| level.get("path")?.as_str()).collect();
     let mut intrinsic: Option<String> = None;
     let mut before: Option<Vectors> = None;
     levels(image, at, judge, &mut |level, path, at, judge| {
@@ -58,9 +61,9 @@ pub(super) fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut J
         let all = at.member(NAME);
         let at = all.item(0);
         judge.strings(KIND, one, &["name"], &at);
-        begins(one, path, &at, judge);
-        let rank = ends(one, &systems, &mut intrinsic, &at, judge);
-        let vectors = level_transformation(one, rank, &at, judge);
+        begins(one, path, &paths, &at, judge);
+        let axes = ends(one, &systems, &mut intrinsic, &at, judge);
+        let vectors = level_transformation(one, axes, &at, judge);
         finer(before.as_ref(), vectors.as_ref(), &at, judge);
         before = vectors;
     });
@@ -91,7 +94,13 @@ fn only<'v>(all: &'v Value, at: &At<'_>, judge: &mut Judge) -> Option<&'v Map<St
 }
 
 /// What a transformation of a level begins from: the array of the level.
-fn begins(one: &Map<String, Value>, path: Option<&str>, at: &At<'_>, judge: &mut Judge) {
+fn begins(
+    one: &Map<String, Value>,
+    path: Option<&str>,
+    paths: &HashSet<&str>,
+    at: &At<'_>,
+    judge: &mut Judge,
+) {
     let Some(input) = judge.required(KIND, one, "input", at) else { return };
     let at = at.member("input");
     let Some(input) = judge.object(KIND, input, &at) else { return };
@@ -99,9 +108,12 @@ fn begins(one: &Map<String, Value>, path: Option<&str>, at: &At<'_>, judge: &mut
     if let (Some(from), Some(path)) = (from, path)
         && from != path
     {
-        // Readers are to take the path of the level, and official cases have others.
         let message = format!("is {}, but the level is {}", quoted(from), quoted(path));
-        judge.doubt(KIND, &at.member("path"), message);
+        // Readers are to take the path of the level, and official cases name what is not there.
+        match paths.contains(from) {
+            true => judge.must(KIND, &at.member("path"), message),
+            false => judge.doubt(KIND, &at.member("path"), message),
+        }
     }
     if input.contains_key("name") {
         judge.should(
@@ -120,7 +132,7 @@ fn ends(
     intrinsic: &mut Option<String>,
     at: &At<'_>,
     judge: &mut Judge,
-) -> Option<usize> {
+) -> Option<Count> {
     let output = judge.required(KIND, one, "output", at)?;
     let at = at.member("output");
     let output = judge.object(KIND, output, &at)?;
@@ -143,7 +155,7 @@ fn ends(
         Some(_) => {}
     }
     match systems.get(name) {
-        Some(rank) => *rank,
+        Some(axes) => *axes,
         None => {
             judge.must(
                 KIND,
@@ -158,13 +170,13 @@ fn ends(
 /// Judges the transformation of a level: a scale, an identity, or a scale and a translation.
 fn level_transformation(
     one: &Map<String, Value>,
-    rank: Option<usize>,
+    axes: Option<Count>,
     at: &At<'_>,
     judge: &mut Judge,
 ) -> Option<Vectors> {
     match judge.required_string(KIND, one, "type", at)? {
         "identity" => None,
-        "scale" => step(one, "scale", rank, at, judge),
+        "scale" => step(one, "scale", axes, at, judge),
         "sequence" => {
             let steps = judge.required(KIND, one, "transformations", at)?;
             let at = at.member("transformations");
@@ -179,7 +191,7 @@ fn level_transformation(
             for (number, (one, name)) in steps.iter().zip(["scale", "translation"]).enumerate() {
                 let at = at.item(number);
                 let Some(one) = judge.object(KIND, one, &at) else { continue };
-                vectors = vectors.or(step(one, name, rank, &at, judge));
+                vectors = vectors.or(step(one, name, axes, &at, judge));
             }
             vectors
         }
@@ -198,14 +210,14 @@ fn level_transformation(
 fn step(
     one: &Map<String, Value>,
     name: &str,
-    rank: Option<usize>,
+    axes: Option<Count>,
     at: &At<'_>,
     judge: &mut Judge,
 ) -> Option<Vectors> {
     let numbers = vector(one, name, at, judge)?;
     let at = at.member(name);
-    if let Some(rank) = rank.filter(|rank| *rank != numbers.len()) {
-        length_differs(numbers.len(), rank, &at, judge);
+    if let Some(axes) = axes {
+        judge_length(name, numbers.len(), axes, &at, judge);
     }
     if name != "scale" {
         return None;
@@ -253,7 +265,7 @@ fn between(
     let rank = |end: &Option<End<'_>>, side: &str, judge: &mut Judge| {
         let end = end.as_ref().filter(|end| end.path.is_none())?;
         match systems.get(end.name) {
-            Some(rank) => *rank,
+            Some(axes) => axes.map(|axes| axes.all),
             None => {
                 let at = at.member(side);
                 let message =

@@ -54,6 +54,7 @@ fn axes_have_types_in_an_order_and_units_of_a_list() {
         (vec![&y, &axis("x", "space", "micron")], format!("Should Axes {axes}[1].unit")),
         (vec![&y, &axis("x", "space", "")], format!("Should Axes {axes}")),
         (vec![&json!({"name": "a"}), &y, &x], format!("Should Axes {axes}[0]")),
+        (vec![&axis("a", "angle", ""), &y, &x], format!("Should Axes {axes}[0].type")),
         (vec![&json!({"name": "y"}), &x], format!("Doubtful Axes {axes}")),
         (vec![&json!({"name": "y", "type": null}), &x], format!("Must Axes {axes}[0].type")),
         (
@@ -90,7 +91,7 @@ fn a_level_has_one_scale_and_at_most_one_translation_after_it() {
         ),
         (
             json!([{"type": "scale", "scale": [1]}]),
-            format!("Doubtful Transformations {place}[0].scale"),
+            format!("Must Transformations {place}[0].scale"),
         ),
     ] {
         let mut document = image4(yx(), json!([1, 1]));
@@ -116,6 +117,34 @@ fn a_vector_of_the_wrong_length_is_a_must_in_0_5() {
     let found = judged(json!({"ome": {"version": "0.5", "multiscales": image}}));
     let place = "multiscales[0].datasets[0].coordinateTransformations[0].scale";
     assert_eq!(found, [format!("Must Transformations {place}")]);
+}
+
+#[test]
+fn a_scale_for_the_axes_of_space_alone_is_doubtful_as_in_official_cases() {
+    let axes = json!([axis("t", "time", "second"), yx()[0], yx()[1]]);
+    let place = "Transformations multiscales[0].datasets[0].coordinateTransformations[0].scale";
+    assert_eq!(judged(image4(axes.clone(), json!([1, 1]))), [format!("Doubtful {place}")]);
+    assert_eq!(judged(image4(axes, json!([1]))), [format!("Must {place}")]);
+}
+
+#[test]
+fn a_level_does_not_begin_at_the_array_of_another() {
+    let mut document = image6(between(json!({"type": "identity"})));
+    let levels = &mut document["ome"]["multiscales"][0]["datasets"];
+    let mut second = levels[0].clone();
+    second["path"] = json!("1");
+    levels.as_array_mut().unwrap().push(second);
+    let place = "multiscales[0].datasets[1].coordinateTransformations[0].input.path";
+    assert_eq!(judged(document), [format!("Must Transformations {place}")]);
+}
+
+#[test]
+fn what_is_known_to_be_a_list_of_labels_is_judged_as_one() {
+    for wrong in [json!({"labels": 5}), json!({"labels": [5]}), json!({"series": "0"})] {
+        assert_eq!(violations(&object(wrong.clone()), None), None);
+        assert!(!sure_violations(&object(wrong), None).unwrap().is_valid());
+    }
+    assert_eq!(sure_violations(&object(json!({"a": 1})), None), None);
 }
 
 #[test]
@@ -198,7 +227,8 @@ fn a_window_is_in_order_and_a_colour_has_six_digits() {
 fn the_path_and_the_numbers_of_a_well_agree() {
     let plate = |version: &str, well: Value| {
         let plate = json!({
-            "name": "p", "rows": [{"name": "A"}, {"name": "B"}], "columns": [{"name": "1"}],
+            "name": "p", "field_count": 1,
+            "rows": [{"name": "A"}, {"name": "B"}], "columns": [{"name": "1"}],
             "wells": [well],
         });
         match version {
@@ -219,10 +249,19 @@ fn the_path_and_the_numbers_of_a_well_agree() {
         assert_eq!(plate(version, well("../A", 0)), [path]);
         assert_eq!(plate(version, well("A/1", 2)), ["Must Plate plate.wells[0].rowIndex"]);
         assert_eq!(plate(version, well("A/1", -1)), ["Must Plate plate.wells[0].rowIndex"]);
-        // As in the official cases.
-        let swapped = if version == "0.5" { "Must" } else { "Doubtful" };
-        let expected = format!("{swapped} Plate plate.wells[0].path");
-        assert_eq!(plate(version, well("1/A", 0)), [expected]);
+        assert_eq!(plate(version, well("1/A", 0)), [path]);
+    }
+    // As in the official cases.
+    for (version, expected) in [("0.4", "Doubtful"), ("0.5", "Must"), ("0.6", "Doubtful")] {
+        let mut plate = json!({
+            "name": "p", "rows": [{"name": "1"}], "columns": [{"name": "A"}], "field_count": 1,
+            "wells": [well("A/1", 0)]});
+        plate["version"] = json!(version);
+        let found = match version {
+            "0.4" => judged(json!({"plate": plate})),
+            version => judged(json!({"ome": {"version": version, "plate": plate}})),
+        };
+        assert_eq!(found, [format!("{expected} Plate plate.wells[0].path")]);
     }
 }
 
@@ -311,6 +350,7 @@ fn transformations_of_every_kind_are_judged() {
         json!({"type": "byDimension", "transformations": [
             on(json!([0]), json!([0])), on(json!([1]), json!([0]))]}),
         json!({"type": "byDimension", "transformations": [on(json!([0]), json!([2]))]}),
+        json!({"type": "byDimension", "transformations": [on(json!([0]), json!([0]))]}),
         json!({"type": "byDimension", "transformations": [on(json!(["y"]), json!(["y"]))]}),
     ] {
         let found = judged(image6(between(bad.clone())));
@@ -348,6 +388,7 @@ fn all_levels_of_0_6_lead_to_one_system_of_the_image() {
         *document.pointer_mut(&format!("{base}{pointer}")).unwrap() = value;
         judged(document)
     };
+    // Official cases name what is not there.
     let found = change("/0/input/path", json!("1"));
     assert_eq!(found, [format!("Doubtful Transformations {place}[0].input.path")]);
     let found = change("/0/output/name", json!("mars"));
@@ -355,7 +396,7 @@ fn all_levels_of_0_6_lead_to_one_system_of_the_image() {
     let found = change("/0/type", json!("affine"));
     assert_eq!(found, [format!("Must Transformations {place}[0].type")]);
     let found = change("/0/scale", json!([1, 1, 1]));
-    assert_eq!(found, [format!("Doubtful Transformations {place}[0].scale")]);
+    assert_eq!(found, [format!("Must Transformations {place}[0].scale")]);
     let found = change("", json!([]));
     assert_eq!(found[0], format!("Must Transformations {place}"));
 }

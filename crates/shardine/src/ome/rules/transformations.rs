@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::axes::Count;
 use super::judge::{At, Judge, count, integer, quoted};
 use super::{OmeRelease, RuleKind};
 
@@ -28,7 +29,7 @@ pub(super) struct Vectors {
 /// translation after it.
 pub(super) fn judge_simple(
     all: &Value,
-    rank: Option<usize>,
+    axes: Option<Count>,
     at: &At<'_>,
     judge: &mut Judge,
 ) -> Option<Vectors> {
@@ -54,10 +55,8 @@ pub(super) fn judge_simple(
             }
         }
         let Some(numbers) = vector(one, name, &at, judge) else { continue };
-        match rank {
-            Some(rank) if rank != numbers.len() => {
-                length_differs(numbers.len(), rank, &at.member(name), judge);
-            }
+        match axes {
+            Some(axes) => judge_length(name, numbers.len(), axes, &at.member(name), judge),
             None if numbers.len() < 2 => {
                 let message =
                     format!("has {}, where at least 2 belong", count(numbers.len(), "number"));
@@ -83,13 +82,22 @@ pub(super) fn judge_simple(
     vectors
 }
 
-/// A vector of a level that does not fit the axes. Official cases of 0.4 and 0.6 have one, so there
-/// it is a must only where the array is known.
-pub(super) fn length_differs(numbers: usize, axes: usize, at: &At<'_>, judge: &mut Judge) {
-    let message = wrong_length(numbers, axes);
-    match judge.release {
-        OmeRelease::V0_5 => judge.must(KIND, at, message),
-        _ => judge.doubt(KIND, at, message),
+/// A vector of a level has a number for each axis. Official cases of 0.4 and 0.6 accept a scale for
+/// those of space alone, so there it is a must only where the array is known.
+pub(super) fn judge_length(
+    name: &str,
+    numbers: usize,
+    axes: Count,
+    at: &At<'_>,
+    judge: &mut Judge,
+) {
+    if numbers == axes.all {
+        return;
+    }
+    let message = wrong_length(numbers, axes.all);
+    match name == "scale" && numbers == axes.space && judge.release != OmeRelease::V0_5 {
+        true => judge.doubt(KIND, at, message),
+        false => judge.must(KIND, at, message),
     }
 }
 
@@ -147,7 +155,12 @@ fn nested(
     let name = judge.required_string(KIND, one, "type", at)?;
     let same = ranks.input;
     match name {
-        "identity" => same,
+        "identity" => {
+            if ranks.input.zip(ranks.output).is_some_and(|(input, output)| input != output) {
+                judge.must(KIND, at, "is an identity between different numbers of axes");
+            }
+            same
+        }
         "scale" => {
             let numbers = vector(one, name, at, judge)?;
             if numbers.iter().any(|number| *number <= 0.0) {
@@ -446,10 +459,14 @@ fn by_dimension(
         let inner = judge.required(KIND, step, "transformation", &at);
         inside(inner, ranks, depth, &at.member("transformation"), judge);
     }
-    // The official cases accept an axis that nothing leads to.
     let missing = ranks.output.and_then(|rank| (0..rank).find(|axis| !covered.contains(axis)));
     if let Some(axis) = missing {
-        judge.doubt(KIND, &at, format!("lead to all axes but axis {axis}"));
+        let message = format!("lead to all axes but axis {axis}");
+        // An official case has that inside a sequence.
+        match depth {
+            0 => judge.must(KIND, &at, message),
+            _ => judge.doubt(KIND, &at, message),
+        }
     }
     ranks.output
 }

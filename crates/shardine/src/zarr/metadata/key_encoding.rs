@@ -51,6 +51,12 @@ impl Default for ChunkKeyEncoding {
 }
 
 impl ChunkKeyEncoding {
+    /// Whether the numbers of a key are separated by slashes.
+    pub fn is_nested(&self) -> bool {
+        let (Self::Default { separator } | Self::V2 { separator }) = self;
+        *separator == Separator::Slash
+    }
+
     /// The encoding that the `chunk_key_encoding` member names.
     pub fn from_json(json: &Value) -> Result<Self, MetadataError> {
         const MEMBER: &str = "chunk_key_encoding";

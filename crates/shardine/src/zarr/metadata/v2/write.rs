@@ -184,7 +184,9 @@ impl Chain {
                     // Times are stored as integers in their unit.
                     let kind = if "Mm".contains(input.kind) { 'i' } else { input.kind };
                     filter["dtype"] = json!(name_of(NumpyType { kind, ..input }));
-                    filter["astype"] = json!(name_of(output));
+                    if filter.get("astype").is_some_and(|astype| !astype.is_null()) {
+                        filter["astype"] = json!(name_of(output));
+                    }
                     made.filters.push(filter);
                     elements = Some(output);
                 }

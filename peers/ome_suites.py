@@ -169,6 +169,7 @@ def main() -> int:
     parser.add_argument("--manifest", type=Path, help="the manifest that depends on the suites")
     parser.add_argument("--from", dest="clone", type=Path, help="a clone of ome/ngff-spec")
     parser.add_argument("--drawn", type=int, default=150, help="documents to draw, of each sort")
+    parser.add_argument("--show", type=int, default=40, help="failures to show")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1))
     arguments = parser.parse_args()
     shardine = Shardine(arguments.shardine)
@@ -193,8 +194,10 @@ def main() -> int:
         print(f"except {line}")
     for (source, version, expected), count in sorted(results.counts.items()):
         print(f"{source:8} {version}  {expected:9} {count:5}")
-    for failure in results.failures:
-        print(f"FAILED {failure}")
+    for failure in results.failures[: arguments.show]:
+        print(f"FAILED {failure[:500]}")
+    if len(results.failures) > arguments.show:
+        print(f"and {len(results.failures) - arguments.show} more; see --show")
     passed = sum(results.counts.values())
     excepted, failed = len(results.excepted), len(results.failures)
     print(f"{passed} passed, {excepted} excepted, {failed} failed")

@@ -63,6 +63,15 @@ pub fn append_peers() -> Result {
         .run()
 }
 
+/// Has TensorStore reduce each level that `pyramid` made, with it and the binary already in place.
+pub fn pyramid_peers() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/pyramid_check.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Lets zarr-python and TensorStore read structured arrays in both spellings, with them and the
 /// binary already in place.
 pub fn struct_peers() -> Result {

@@ -117,6 +117,13 @@ const STEPS: &[Step] = &[
         run: differential::append_peers,
     },
     Step {
+        name: "pyramid-peers",
+        about: "TensorStore makes the same levels from the same images, by every method",
+        seconds: 20,
+        installed: true,
+        run: differential::pyramid_peers,
+    },
+    Step {
         name: "struct-peers",
         about: "zarr-python and TensorStore read structured arrays in both spellings",
         seconds: 3,

@@ -187,6 +187,11 @@ fn plates_wells_and_layouts_are_read_and_written() {
     let mut expected = plate;
     expected["mine"] = json!(1);
     assert_eq!(written(&metadata, "0.4").unwrap(), expected);
+    for (version, stated) in [("0.5", json!("0.5")), ("0.6", Value::Null)] {
+        let plate = written(&metadata, version).unwrap()["ome"]["plate"].clone();
+        assert_eq!(plate["version"], stated);
+        assert_eq!(plate["acquisitions"], json!([{"id": 1, "name": "first"}]));
+    }
     let well =
         json!({"ome": {"version": "0.5", "well": {"images": [{"path": "0", "acquisition": 1}]}}});
     assert_eq!(read(well).well.unwrap().images[0].path, "0");

@@ -48,7 +48,9 @@ impl OmeMetadata {
         put(&mut members, "omero", self.omero.as_ref(), None);
         put(&mut members, "labels", self.labels.as_ref(), None);
         put(&mut members, "image-label", self.image_label.as_ref(), stated);
-        put(&mut members, "plate", self.plate.as_ref(), stated);
+        // The text of 0.5 still wants the version in a plate; 0.6 does not.
+        let stated_in_plate = before_systems.then_some(version);
+        put(&mut members, "plate", self.plate.as_ref(), stated_in_plate);
         put(&mut members, "well", self.well.as_ref(), stated);
         let layout = self.bioformats2raw_layout.as_ref();
         put(&mut members, "bioformats2raw.layout", layout, None);

@@ -81,7 +81,7 @@ impl Files {
             &json!({"plate": {
                 "version": "0.4", "name": "trial", "field_count": fields, "rows": named(rows),
                 "columns": named(columns), "wells": wells,
-                "acquisitions": [{"id": 0, "name": "first"}],
+                "acquisitions": [{"id": 0, "name": "first", "maximumfieldcount": fields}],
             }, "operator": "someone"}),
         );
         for row in rows {

@@ -28,7 +28,7 @@ use crate::zarr::DOCUMENT;
 use crate::{Error, Location};
 
 /// Documents that are written, and locked, together.
-const BATCH: usize = 64;
+const BATCH: usize = 128;
 
 /// Attempts to replace links by files, in a file system without locks.
 const ATTEMPTS: usize = 4;

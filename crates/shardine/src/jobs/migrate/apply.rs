@@ -6,7 +6,7 @@ use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, Store
 use super::old::OldDocuments;
 use super::plan::{Action, Plan, PlannedNode};
 use super::{MigrateError, MigrateSummary, Migrated, MigratedChange};
-use crate::engine::tuning::{self, REMOTE_WRITES, WRITE_BATCH};
+use crate::engine::tuning::{self, JOB_BATCH, REMOTE_WRITES};
 use crate::jobs::frame::switch::{DocumentChange, Switch, Switched};
 use crate::jobs::frame::{JobContext, JobProgress};
 use crate::zarr::metadata::NodeMetadata;
@@ -111,7 +111,7 @@ impl Apply<'_> {
         let new = nodes.iter().filter_map(|&i| plan.nodes.get(i));
         let new: Vec<&PlannedNode> = new.filter(|node| node.action == Action::Write).collect();
         let (context, is_local) = (self.context, self.is_local());
-        for batch in new.chunks(if is_local { WRITE_BATCH } else { 8 * REMOTE_WRITES }) {
+        for batch in new.chunks(if is_local { JOB_BATCH } else { 8 * REMOTE_WRITES }) {
             context.check()?;
             match (self.dry_run, is_local) {
                 (true, _) => {}

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod mend_array;
 pub mod metadata;
 pub mod metadata_v2;
+pub mod ome_metadata;
 pub mod read_array;
 pub mod region;
 pub mod shard_index;
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mend_array", run: mend_array::run, seeds: mend_array::seeds },
     Target { name: "metadata", run: metadata::run, seeds: metadata::seeds },
     Target { name: "metadata_v2", run: metadata_v2::run, seeds: metadata_v2::seeds },
+    Target { name: "ome_metadata", run: ome_metadata::run, seeds: ome_metadata::seeds },
     Target { name: "read_array", run: read_array::run, seeds: read_array::seeds },
     Target { name: "region", run: region::run, seeds: region::seeds },
     Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },

@@ -85,8 +85,8 @@ class Hierarchy:
         for level in range(levels):
             sizes = dict(zip(AXES, SHAPE, strict=True))
             shape = tuple(sizes[a] >> (level if a in "zyx" else 0) for a in axes)
-            here = f"{path}/{level}" if path else str(level)
-            self.array(here, shape, "u4" if kind == "label" else "u2", axes)
+            # A path that begins with a slash would lead out of the hierarchy.
+            self.array(f"{path}/{level}".lstrip("/"), shape, "u4" if kind == "label" else "u2", axes)
 
 
 def _image(there: Hierarchy, axes: str = AXES, levels: int = 2) -> None:

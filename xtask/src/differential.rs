@@ -95,6 +95,16 @@ pub fn zarr_v2() -> Result {
         .run()
 }
 
+/// Has zarr-python and TensorStore read what is written as version 2, with them and the binary
+/// already in place.
+pub fn zarr_v2_write() -> Result {
+    Cmd::new(root().join(".venv/bin/python"))
+        .arg("peers/zarr_v2_write.py")
+        .arg("--shardine")
+        .arg(cli()?)
+        .run()
+}
+
 /// Has numpy create and read the converted files, and zarr-python the arrays, with both and the
 /// binary already in place.
 pub fn convert_peers() -> Result {

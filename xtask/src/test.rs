@@ -103,6 +103,13 @@ const STEPS: &[Step] = &[
         run: differential::zarr_v2,
     },
     Step {
+        name: "zarr-v2-write",
+        about: "other implementations read what is converted to Zarr v2",
+        seconds: 20,
+        installed: true,
+        run: differential::zarr_v2_write,
+    },
+    Step {
         name: "append-peers",
         about: "zarr-python reads each plane that was appended",
         seconds: 2,

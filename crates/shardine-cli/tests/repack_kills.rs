@@ -362,3 +362,103 @@ fn an_append_that_was_killed_and_resumed_leaves_no_file_of_its_own() {
     };
     leaves_nothing(&arguments, &scene, target, &prepare, &is_done);
 }
+
+/// A plate of OME-Zarr 0.4: wells with two fields of two levels, each with labels.
+fn plate(root: &Path, rows: usize, columns: usize) {
+    let put = |path: String, document: &Value| {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, document.to_string()).unwrap();
+    };
+    let group = |path: &str, attributes: &Value| {
+        put(format!("{path}.zgroup"), &json!({"zarr_format": 2}));
+        put(format!("{path}.zattrs"), attributes);
+    };
+    let image = |path: &str, more: Value, seed: u64| {
+        let level = |n: u32| {
+            json!({"path": n.to_string(), "coordinateTransformations": [
+                {"type": "scale", "scale": [f64::from(n + 1), f64::from(n + 1)]}]})
+        };
+        let axes = json!([{"name": "y", "type": "space"}, {"name": "x", "type": "space"}]);
+        let mut attributes = json!({"multiscales": [
+            {"version": "0.4", "axes": axes, "datasets": [level(0), level(1)]}]});
+        attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        group(path, &attributes);
+        for (level, len) in [(0u64, 16u64), (1, 8)] {
+            let zarray = json!({
+                "zarr_format": 2, "shape": [len, len], "chunks": [8, 8], "dtype": "|u1",
+                "compressor": null, "fill_value": 0, "order": "C", "filters": null,
+                "dimension_separator": "/",
+            });
+            put(format!("{path}{level}/.zarray"), &zarray);
+            for chunk in 0..(len / 8) * (len / 8) {
+                let (y, x) = (chunk / (len / 8), chunk % (len / 8));
+                let place = root.join(format!("{path}{level}/{y}/{x}"));
+                fs::create_dir_all(place.parent().unwrap()).unwrap();
+                fs::write(place, noise(64, seed * 100 + level * 10 + chunk)).unwrap();
+            }
+        }
+    };
+    let mut wells = Vec::new();
+    for row in 0..rows {
+        let name = char::from(b'A' + row as u8);
+        group(&format!("{name}/"), &json!({}));
+        for column in 0..columns {
+            let path = format!("{name}/{}", column + 1);
+            let images = json!([{"path": "0"}, {"path": "1"}]);
+            group(&format!("{path}/"), &json!({"well": {"version": "0.4", "images": images}}));
+            for field in 0..2u64 {
+                let seed = (row * columns + column) as u64 * 2 + field;
+                image(&format!("{path}/{field}/"), json!({}), seed);
+                group(&format!("{path}/{field}/labels/"), &json!({"labels": ["cells"]}));
+                let label = json!({"image-label": {"version": "0.4"}});
+                image(&format!("{path}/{field}/labels/cells/"), label, seed + 1000);
+            }
+            wells.push(json!({"path": path, "rowIndex": row, "columnIndex": column}));
+        }
+    }
+    let rows: Vec<Value> =
+        (0..rows).map(|n| json!({"name": char::from(b'A' + n as u8).to_string()})).collect();
+    let columns: Vec<Value> = (1..=columns).map(|n| json!({"name": n.to_string()})).collect();
+    let plate = json!({"version": "0.4", "rows": rows, "columns": columns, "wells": wells});
+    group("", &json!({"plate": plate}));
+}
+
+#[test]
+fn a_plate_whose_conversion_was_killed_and_resumed_is_whole_and_the_source_as_it_was() {
+    const OFTEN: u64 = 10;
+    let folder = folder();
+    let (origin, target) = (folder.path().join("origin"), folder.path().join("new.zarr"));
+    plate(&origin, 2, 3);
+    let files = tree(&origin);
+    let (from, to) = (origin.to_str().unwrap(), target.to_str().unwrap());
+    for (version, root) in [("0.5", "zarr.json"), ("0.4", ".zgroup")] {
+        let arguments = ["convert", from, to, "--to", "ome-zarr", "--ome-version", version];
+        let _ = fs::remove_dir_all(&target);
+        let start = Instant::now();
+        run(&arguments);
+        let duration = start.elapsed();
+        run(&["compare", from, to]);
+        let expected = tree(&target);
+        let (mut random, mut killed, mut tried) = (Random(11), 0, 0);
+        while killed < OFTEN {
+            tried += 1;
+            assert!(tried < 200, "{version}: {killed} of {tried} were killed in {duration:?}");
+            fs::remove_dir_all(&target).unwrap();
+            let mut child = shardine(&arguments).spawn().unwrap();
+            thread::sleep(duration.mul_f64((random.next() % 1000) as f64 / 1000.0));
+            child.kill().unwrap();
+            killed += u64::from(!child.wait().unwrap().success());
+            assert!(tree(&origin) == files, "{version}: the source was changed");
+            fs::create_dir_all(&target).unwrap();
+            // A root is written when everything below it is there.
+            if target.join(root).exists() {
+                verify(&target);
+            }
+            let again = shardine(&arguments).output().unwrap();
+            let told = String::from_utf8_lossy(&again.stderr);
+            assert!(again.status.success() || told.contains("exists"), "{version}: {told}");
+            assert!(tree(&target) == expected, "{version}: other files");
+        }
+    }
+}

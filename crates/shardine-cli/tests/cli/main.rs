@@ -8,6 +8,7 @@ mod bench;
 mod compare;
 mod consolidate;
 mod convert;
+mod convert_ome;
 mod convert_volume;
 mod copy;
 mod create;

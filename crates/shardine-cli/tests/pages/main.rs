@@ -63,6 +63,11 @@ fn the_page_on_microscopy_shows_what_the_program_prints() {
 }
 
 #[test]
+fn the_page_on_ome_zarr_shows_what_the_program_prints() {
+    check("docs/ome-zarr.md");
+}
+
+#[test]
 fn the_page_on_connectomics_shows_what_the_program_prints() {
     check("docs/connectomics.md");
 }

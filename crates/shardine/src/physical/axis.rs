@@ -90,7 +90,7 @@ impl PhysicalAxis {
     }
 
     /// A number in a unit, in that of the axis.
-    pub(super) fn from_unit(&self, number: f64, given: Option<&String>) -> Result<f64, BoxError> {
+    pub(super) fn in_own_unit(&self, number: f64, given: Option<&String>) -> Result<f64, BoxError> {
         let Some(given) = given else { return Ok(number) };
         let Some(unit) = &self.unit else {
             return Err(BoxError::NoUnit { axis: self.name.clone(), given: given.clone() });

@@ -202,7 +202,7 @@ impl BoxItem {
             (Self::Range { start, stop }, false) => {
                 // A unit at one end is for both: 5:20um begins at 5 um.
                 let convert = |end: &Quantity| {
-                    axis.from_unit(end.number, end.unit.as_ref().or(unit.as_ref()))
+                    axis.in_own_unit(end.number, end.unit.as_ref().or(unit.as_ref()))
                 };
                 axis.check_scale()?;
                 let start = start.as_ref().map(convert).transpose()?;
@@ -210,7 +210,7 @@ impl BoxItem {
             }
             (Self::Position(position), false) => {
                 axis.check_scale()?;
-                let position = axis.from_unit(position.number, position.unit.as_ref())?;
+                let position = axis.in_own_unit(position.number, position.unit.as_ref())?;
                 axis.element_at(position, len).map_or(0..0, |index| index..index + 1)
             }
         };

@@ -155,7 +155,7 @@ proptest! {
             (i128::from(start)..i128::from(stop)).contains(&centre)
         };
         let expected: Vec<u64> = (0..len).filter(inside).collect();
-        let found = text.parse::<PhysicalBox>().unwrap().region(&[axis.clone()], &[len]);
+        let found = text.parse::<PhysicalBox>().unwrap().region(std::slice::from_ref(&axis), &[len]);
         match found {
             Ok(region) => {
                 let found = region.resolve(&[len]).unwrap().axes[0];
@@ -194,10 +194,10 @@ proptest! {
     #[test]
     fn no_text_panics(text in "[a-z=:,.0-9 +eEumnµ-]{0,24}") {
         let (axes, shape) = axes();
-        if let Ok(parsed) = text.parse::<PhysicalBox>() {
-            if let Ok(region) = parsed.region(&axes, &shape) {
-                prop_assert!(region.resolve(&shape).is_ok());
-            }
+        if let Ok(parsed) = text.parse::<PhysicalBox>()
+            && let Ok(region) = parsed.region(&axes, &shape)
+        {
+            prop_assert!(region.resolve(&shape).is_ok());
         }
     }
 }

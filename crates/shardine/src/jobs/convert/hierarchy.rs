@@ -41,6 +41,7 @@ pub(super) enum NodeForm {
 }
 
 /// What a group above may repeat.
+#[expect(clippy::large_enum_variant, reason = "there is one for each node")]
 enum NodeDocuments {
     V3(NodeMetadata),
     V2(Vec<(&'static str, Vec<u8>)>),

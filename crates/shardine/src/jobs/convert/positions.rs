@@ -117,7 +117,7 @@ impl VolumePositions {
     }
 
     /// Whether all levels are exactly where these scales of a volume are.
-    pub fn are_at<'a>(&self, scales: impl Iterator<Item = ([f64; SPACE], [i64; SPACE])>) -> bool {
+    pub fn are_at(&self, scales: impl Iterator<Item = ([f64; SPACE], [i64; SPACE])>) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
         let same = |(voxels, (resolution, offset)): (&Option<Voxels>, ([f64; SPACE], _))| {
             voxels.is_some_and(|voxels| {

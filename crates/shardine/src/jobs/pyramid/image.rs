@@ -395,6 +395,7 @@ impl LevelLayout {
     }
 
     /// The metadata and the documents of a level of this shape.
+    #[expect(clippy::type_complexity, reason = "it is metadata and documents by name")]
     fn level(
         &self,
         image: &PyramidImage,
@@ -439,7 +440,7 @@ impl LevelLayout {
             data_type: old.data_type().clone(),
             fill: Some(old.fill().clone()),
             codecs,
-            key_encoding: old.key_encoding().clone(),
+            key_encoding: *old.key_encoding(),
             dimension_names: Some(names),
             attributes: Map::new(),
         })

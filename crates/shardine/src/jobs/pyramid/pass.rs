@@ -452,7 +452,7 @@ impl<'a> Pass<'a> {
                 Ok(object) => Error::from(EngineError::encode(&object, &chunk, source)),
                 Err(error) => error.into(),
             })?;
-            let range = outcome.stored.then(|| from..made.bytes.len());
+            let range = outcome.stored.then_some(from..made.bytes.len());
             empty &= range.is_none();
             made.chunks.push(MadeChunk { cell, entry, range });
         }

@@ -72,6 +72,7 @@ impl<'a> Reader<'a> {
     /// Reduces the box that begins at `start`, of which `bounds` lie in the array, into `out`, a
     /// block in C order. `shape` is that of the box without the end of the array. Returns `false`,
     /// and leaves `out` as it is, if all elements are the fill value.
+    #[expect(clippy::too_many_arguments, reason = "a box has a place, a shape and its bounds")]
     pub fn reduce(
         &self,
         context: &mut Context,

@@ -106,7 +106,7 @@ impl<'a> Units<'a> {
                 None => (self.levels.len().checked_sub(1)?, self.roots.next()?, false),
                 Some(open) => {
                     // Blocks are closed with their last child.
-                    let Some(at) = open.children.next() else { return None };
+                    let at = open.children.next()?;
                     (open.level - 1, at, open.needs_children)
                 }
             };

@@ -175,7 +175,7 @@ fn factors(
         let fits = |factor: &u64| *factor > 0 && from.div_ceil(*factor) == to;
         let by_scale = scales.and_then(|(coarse, fine)| {
             let ratio = (coarse.scale.get(axis)? / fine.scale.get(axis)?).round();
-            (ratio >= 1.0 && ratio < 1e9).then_some(ratio as u64)
+            (1.0..1e9).contains(&ratio).then_some(ratio as u64)
         });
         let by_shape = [from.checked_div(to), from.checked_div(to).map(|n| n + 1)];
         let one = (from == to).then_some(1);

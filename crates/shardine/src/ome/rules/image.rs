@@ -72,6 +72,7 @@ fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut Judge) {
 pub(super) const NAME: &str = "coordinateTransformations";
 
 /// Judges `datasets`, and passes each level with its path on.
+#[expect(clippy::type_complexity, reason = "a callback with what it judges")]
 pub(super) fn levels(
     image: &Map<String, Value>,
     at: &At<'_>,

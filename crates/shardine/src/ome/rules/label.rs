@@ -50,6 +50,7 @@ pub(super) fn judge(label: &Value, at: &At<'_>, judge: &mut Judge) {
 }
 
 /// Judges a list with one object for each value of a label image.
+#[expect(clippy::type_complexity, reason = "a callback with what it judges")]
 fn values(
     list: &Value,
     unique: bool,

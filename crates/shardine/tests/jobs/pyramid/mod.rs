@@ -183,8 +183,8 @@ fn check(place: &Location, summary: &PyramidSummary) {
         assert_eq!(array.shape(), level.shape);
         total.iter_mut().zip(&level.factors).for_each(|(total, f)| *total *= f);
         let placement = image.placement(i + 1).unwrap();
-        for axis in 0..total.len() {
-            let (scale, factor) = (finest.scale[axis], total[axis] as f64);
+        for (axis, &factor) in total.iter().enumerate() {
+            let (scale, factor) = (finest.scale[axis], factor as f64);
             assert!((placement.scale[axis] - scale * factor).abs() < 1e-9);
             let shift = match summary.method {
                 DownsampleMethod::Stride => 0.0,

@@ -131,7 +131,7 @@ fn what_was_removed_from_the_finest_level_is_removed_from_the_others() {
     let summary = run(&place, &PyramidOptions::new().update(true)).unwrap();
     check(&place, &summary);
     for level in 1..5 {
-        let array = Array::open(&place.join(&level.to_string()).unwrap()).unwrap();
+        let array = Array::open(place.join(&level.to_string()).unwrap()).unwrap();
         assert!(array.objects().unwrap().is_empty(), "level {level}");
     }
 }
@@ -191,7 +191,7 @@ fn levels_of_other_tools_are_renewed_if_their_shapes_and_method_are_known() {
     let factors: Vec<_> = summary.levels.iter().map(|level| level.factors.clone()).collect();
     assert_eq!(factors, [[3, 2], [1, 2]]);
     let first = Elements::of(&array).reduced(DownsampleMethod::Max, &[3, 2]);
-    let open = |name: &str| Array::open(&place.join(name).unwrap()).unwrap();
+    let open = |name: &str| Array::open(place.join(name).unwrap()).unwrap();
     assert_eq!(Elements::of(&open("a")), first);
     assert_eq!(Elements::of(&open("b")), first.reduced(DownsampleMethod::Max, &[1, 2]));
     set(&[("floor", [2.0, 2.0])], None);

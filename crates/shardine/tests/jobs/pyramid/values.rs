@@ -203,10 +203,10 @@ fn what_is_not_stored_costs_nothing_and_stays_so() {
     let summary = run(&place, &PyramidOptions::new().levels(5)).unwrap();
     for level in &summary.levels {
         assert_eq!((level.counts.chunks, level.counts.objects), (1, 1), "{level:?}");
-        let array = Array::open(&place.join(&level.path).unwrap()).unwrap();
+        let array = Array::open(place.join(&level.path).unwrap()).unwrap();
         assert_eq!(array.objects().unwrap().len(), 1);
     }
-    let level = Array::open(&place.join("1").unwrap()).unwrap();
+    let level = Array::open(place.join("1").unwrap()).unwrap();
     let finest = read(&array, "70000:70003,5:6,200000:200001");
     let value = |i: usize| u64::from(u16::from_le_bytes([finest[2 * i], finest[2 * i + 1]]));
     let found: Vec<u16> = level.read((35000..35002, 2, 100_000)).unwrap();

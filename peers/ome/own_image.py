@@ -390,7 +390,7 @@ def scale_is_too_long(doc: Document) -> None:
 @breaks(unseen=True)
 def translation_is_too_short(doc: Document) -> None:
     """A translation has a number for each axis."""
-    doc.steps(1)[1]["translation"] = [0.5] * 3
+    doc.steps(1)[1]["translation"] = [0.5] * 2
 
 
 @breaks()
@@ -408,7 +408,7 @@ def translation_of_the_whole_alone(doc: Document) -> None:
 @breaks(versions=OLD, unseen=True)
 def scale_of_the_whole_is_too_short(doc: Document) -> None:
     """The transformations of all levels obey the rules of those of one: a number for each axis."""
-    doc.multiscale["coordinateTransformations"] = [{"type": "scale", "scale": [1.0] * 3}]
+    doc.multiscale["coordinateTransformations"] = [{"type": "scale", "scale": [1.0] * 4}]
 
 
 # ---- channels

@@ -304,12 +304,6 @@ def plate_without_name(doc: Document) -> None:
     del doc.plate["name"]
 
 
-@neglects("plate")
-def plate_without_number_of_fields(doc: Document) -> None:
-    """A plate should say how many fields a well has at most."""
-    del doc.plate["field_count"]
-
-
 @neglects("plate", versions="0.4")
 def plate_without_version(doc: Document) -> None:
     """A plate should say which version it is."""

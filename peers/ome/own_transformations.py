@@ -596,7 +596,7 @@ def parts_with_the_same_output(doc: Document) -> None:
     doc.second_system("zyx", type="byDimension", transformations=parts)
 
 
-@breaks(versions=V, axes="zyx", unseen=True)
+@breaks(versions=V, axes="zyx", unseen=True, doubtful=V)
 def parts_without_an_output(doc: Document) -> None:
     """Each axis of the output comes from some part."""
     parts = [_part([0, 1], [0, 1], "scale", [1, 2])]
@@ -739,10 +739,3 @@ def scene_with_systems_of_one_name(doc: Document) -> None:
     """Two coordinate systems do not have the same name."""
     other = {"name": "world", "axes": [axis(a) for a in "czyx"]}
     doc.scene["coordinateSystems"].append(other)
-
-
-@neglects(versions=V)
-def axis_of_a_type_that_nobody_knows(doc: Document) -> None:
-    """The type of an axis should be one of those that are listed."""
-    doc.axes[1]["type"] = "lifetime"
-    del doc.ome["omero"]

@@ -282,8 +282,8 @@ fn check_levels(
     Ok(())
 }
 
-/// By which factor a length was divided, rounded up or down: of two a power of 2, or else the
-/// smaller. Not a whole number if none makes one of the other.
+/// By which factor a length was divided, rounded up or down: without a rest if possible, else a
+/// power of 2, else the smaller. Not a whole number if none makes one of the other.
 fn factor(whole: u64, part: u64) -> f64 {
     if whole == part {
         return 1.0;
@@ -293,6 +293,7 @@ fn factor(whole: u64, part: u64) -> f64 {
     let divides = |by: &u64| whole / by == part || whole.div_ceil(*by) == part;
     let mut found = [least, least + 1].into_iter().filter(divides);
     match (found.next(), found.next()) {
+        (Some(by), _) if whole.is_multiple_of(by) => by as f64,
         (Some(_), Some(more)) if more.is_power_of_two() => more as f64,
         (Some(by), _) => by as f64,
         (None, _) => whole as f64 / part as f64,

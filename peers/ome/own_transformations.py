@@ -596,7 +596,7 @@ def parts_with_the_same_output(doc: Document) -> None:
     doc.second_system("zyx", type="byDimension", transformations=parts)
 
 
-@breaks(versions=V, axes="zyx", unseen=True, doubtful=V)
+@breaks(versions=V, axes="zyx", unseen=True)
 def parts_without_an_output(doc: Document) -> None:
     """Each axis of the output comes from some part."""
     parts = [_part([0, 1], [0, 1], "scale", [1, 2])]

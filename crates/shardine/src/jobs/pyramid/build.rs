@@ -346,6 +346,12 @@ impl Build<'_> {
             let array = ArrayNode::from_metadata(engine, &place, plan.metadata.clone())?;
             levels.push(BuiltLevel { plan, home, array, replaced });
         }
+        if levels.iter().any(BuiltLevel::is_switched) {
+            levels
+                .iter_mut()
+                .filter_map(|level| level.replaced.as_mut())
+                .try_for_each(Replaced::settle)?;
+        }
         Ok(levels)
     }
 

@@ -60,6 +60,13 @@ impl Replaced {
         Ok(Location::root(Arc::new(store)).at(Some(new.clone())))
     }
 
+    /// Looks again, when another level of the image is in its place: then all have been built, and
+    /// one that no longer lies beside its place is in it, even if its old level is removed already.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        self.is_switched = self.is_switched || !self.job.beside.has_folder(&self.job.new)?;
+        Ok(())
+    }
+
     /// Whether the old level has been renamed.
     pub fn is_switched(&self) -> bool {
         self.is_switched

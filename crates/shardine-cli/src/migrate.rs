@@ -32,8 +32,8 @@ metadata of Zarr v2 is removed at the end; --keep-v2 leaves both side by side. W
 metadata, that of Zarr v2 stays unless --remove-v2 is given.
 
 Nothing is written if any array or group cannot be migrated. The outermost document comes last, and
-documents that have to be replaced change in one step, so whoever opens the hierarchy finds the old
-one or the new one. Run the same command again to resume an interrupted run.";
+documents that have to be replaced change in one step, so a reader who opens the hierarchy finds the
+old one or the new one. Run the same command again to resume an interrupted run.";
 
 /// Give a hierarchy the metadata of Zarr v3, and of OME-Zarr 0.5 or 0.6
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! Migrations that die at each of their steps on the disk: whoever opens the outermost node finds
-//! the old hierarchy or the new one, and the same call finishes it.
+//! Migrations that die at each of their steps on the disk: a reader who opens the outermost node
+//! finds the old hierarchy or the new one, and the same call finishes it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

@@ -204,7 +204,7 @@ impl Switch {
         }
         let names: Vec<&Key> = keys.iter().map(|(key, _)| key).collect();
         self.store.sync_redirected(&names)?;
-        // Whoever has replaced a link by a document of theirs would not see it changed.
+        // A document that someone has put in the place of a link would not change.
         for (key, to) in &keys {
             if !self.store.is_redirected(key, to)? {
                 return Ok(false);

@@ -1,5 +1,5 @@
-//! Writes and replaces documents, and has the old ones removed, so that whoever opens the outermost node finds the old
-//! hierarchy or the new one.
+//! Writes and replaces documents, and has the old ones removed, so that a reader who opens the
+//! outermost node finds the old hierarchy or the new one.
 
 use shardine_store::{Condition, CreateOptions, Key, ReadRange, StoreError, StoreExt};
 

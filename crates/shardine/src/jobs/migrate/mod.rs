@@ -43,8 +43,8 @@ const LOCK_FILE: &str = ".shardine-migrate-lock.tmp";
 /// consolidated metadata get it renewed. If any node cannot be migrated, nothing is written:
 /// [`MigrateError::Refused`] names all of them.
 ///
-/// **Whoever opens the outermost node finds the old hierarchy or the new one, whenever the process
-/// is killed.** New documents are written only where there are none: arrays first, groups after
+/// **A reader who opens the outermost node finds the old hierarchy or the new one, whenever the
+/// process is killed.** New documents are written only where there are none: arrays first, groups after
 /// their contents, the outermost last. Until then it is of version 2, and so is everything that is
 /// reached through it. If several groups of a version 3 hierarchy change, all of them change in one
 /// step, for which the hierarchy must be on files: [`MigrateError::NotTogether`] otherwise. Another

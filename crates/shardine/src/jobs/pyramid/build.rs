@@ -82,7 +82,7 @@ impl Build<'_> {
         let mut marker = Marker::new(&PYRAMID, at, self.request())?.begun_by(context.begun_by());
         let restart = options.restart && marker.is_at(at)?;
         if !marker.is_at(at)? {
-            // Whoever asks for a rebuild gets one: the finest level may have changed since.
+            // A rebuild that is asked for is made: the finest level may have changed since.
             if !options.overwrite && self.is_complete()? {
                 (summary.unchanged, summary.outcome) = (true, PartOutcome::AlreadyThere);
                 return Ok(summary);

@@ -69,7 +69,10 @@ fn relative(from: &Key, to: &Key) -> PathBuf {
     let (from, to): (Vec<&str>, Vec<&str>) =
         (from.as_str().split('/').collect(), to.as_str().split('/').collect());
     let folders = from.len().saturating_sub(1);
-    let common = from.iter().take(folders).zip(&to).take_while(|(one, other)| one == other).count();
+    // The last part of the other name stays, even if it is a folder above this one.
+    let above = to.iter().take(to.len().saturating_sub(1));
+    let common =
+        from.iter().take(folders).zip(above).take_while(|(one, other)| one == other).count();
     let up = std::iter::repeat_n("..", folders - common);
     up.chain(to.into_iter().skip(common)).collect()
 }

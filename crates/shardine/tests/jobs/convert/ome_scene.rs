@@ -288,10 +288,15 @@ pub fn said(place: &Location) -> Value {
 /// Checks a hierarchy: nothing is damaged, every level has the names of its image's axes, and all
 /// groups are of one version.
 pub fn check_ome(place: &Location, release: OmeRelease) {
+    check_ome_but(place, release, &[]);
+}
+
+/// The same for a hierarchy whose source breaks some rules of OME-Zarr, too.
+pub fn check_ome_but(place: &Location, release: OmeRelease, broken: &[FindingKind]) {
     let (_, mut findings) = check_at(place, true);
-    // The images here lack what is only recommended, and some labels have fewer levels than they.
-    let beside = [FindingKind::OmeRecommended, FindingKind::OmeDoubtful, FindingKind::OmeLabels];
-    findings.retain(|finding| !beside.contains(&finding.kind));
+    // The images here lack what is only recommended, and some levels are as small as the next.
+    let notices = [FindingKind::OmeRecommended, FindingKind::OmeDoubtful];
+    findings.retain(|finding| !notices.contains(&finding.kind) && !broken.contains(&finding.kind));
     assert!(findings.is_empty(), "{findings:?}");
     let Node::Group(root) = Node::open(&engine(), place).unwrap() else { panic!("an array") };
     check_group(&root, release);

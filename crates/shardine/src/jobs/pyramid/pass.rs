@@ -2,7 +2,7 @@
 //!
 //! A worker takes a unit: it reads and decodes the chunks that a block of the finest new level is
 //! made from, one by one, reduces each while it is in the cache, encodes the block, and reduces it
-//! into the block above. The worker that brings the last part of a block encodes it too, and so on to
+//! into the block above. The worker with the last part of a block encodes that too, and so on to
 //! the coarsest level of the stage. So each chunk of the source is decoded once, each new one encoded
 //! once, and no worker waits for another, except if it is far ahead.
 

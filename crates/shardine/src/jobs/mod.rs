@@ -52,6 +52,7 @@ mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
+mod setters;
 mod span;
 mod unfinished;
 mod verify;
@@ -68,13 +69,13 @@ pub use compare::{
     compare, compare_objects,
 };
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, VolumeForm, ZarrForm,
-    convert_to_ome, convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, LevelCount, OmeForm, VolumeForm,
+    ZarrForm, convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
-pub use import::{ImportError, ImportOptions, ImportReport, import};
+pub use import::{ImportError, ImportOptions, ImportReport, import, import_to_ome};
 pub use losses::LOSS_RECORD;
 pub use migrate::{
     MigrateError, MigrateOptions, MigrateSummary, Migrated, MigratedChange, RefusedNode, migrate,

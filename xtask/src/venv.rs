@@ -31,6 +31,11 @@ pub fn ensure_ome() -> Result<PathBuf> {
     install(".venv-ome", "peers/ome/requirements.txt")
 }
 
+/// The same for ome2024-ngff-challenge, which needs an early zarr-python 3.
+pub fn ensure_challenge() -> Result<PathBuf> {
+    install(".venv-challenge", "peers/ome/challenge-requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

@@ -25,6 +25,7 @@ mod help;
 mod info;
 mod interrupt;
 mod kv;
+mod levels;
 mod ls;
 mod migrate;
 mod no_data_set;

@@ -39,6 +39,20 @@ pub struct FoundFile {
     pub modified: String,
 }
 
+impl FoundFile {
+    /// The file at a path, with this metadata.
+    pub(crate) fn of(path: &Path, metadata: &Metadata) -> Result<Self, FileError> {
+        let failed = FileError::at(path);
+        let name = path.canonicalize().map_err(&failed)?.display().to_string();
+        // A time before 1970 distinguishes files as well as any other.
+        let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
+            Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
+            Err(before) => format!("-{}", before.duration().as_nanos()),
+        };
+        Ok(Self { name, bytes: metadata.len(), modified })
+    }
+}
+
 /// Whether a file is `.npy` by its name.
 pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npy")
@@ -133,15 +147,8 @@ impl Input {
 
     /// Identifies the file as it was when opened; `None` for a stream, which cannot be read again.
     pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
-        let Some((path, metadata)) = &self.found else { return Ok(None) };
-        let failed = FileError::at(path);
-        let name = path.canonicalize().map_err(&failed)?.display().to_string();
-        // A time before 1970 distinguishes files as well as any other.
-        let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
-            Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
-            Err(before) => format!("-{}", before.duration().as_nanos()),
-        };
-        Ok(Some(FoundFile { name, bytes: metadata.len(), modified }))
+        let found = self.found.as_ref();
+        found.map(|(path, metadata)| FoundFile::of(path, metadata)).transpose()
     }
 
     /// The same file again, for another source.

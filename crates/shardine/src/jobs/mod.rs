@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
 //! | [`convert_to_ome`], [`convert_to_volume`], [`convert_to_zarr`] | converts a data set to OME-Zarr, arrays to a precomputed volume, a data set to arrays |
-//! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
+//! | [`import`], [`import_to_ome`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays or images, and back |
 //! | [`copy`] | copies a data set to another store, byte for byte |
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
@@ -52,6 +52,7 @@ mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
+mod setters;
 mod span;
 mod unfinished;
 mod verify;
@@ -68,13 +69,13 @@ pub use compare::{
     compare, compare_objects,
 };
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, VolumeForm, ZarrForm,
-    convert_to_ome, convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, LevelCount, OmeForm, VolumeForm,
+    ZarrForm, convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
-pub use import::{ImportError, ImportOptions, ImportReport, import};
+pub use import::{ImportError, ImportOptions, ImportReport, import, import_to_ome};
 pub use losses::LOSS_RECORD;
 pub use migrate::{
     MigrateError, MigrateOptions, MigrateSummary, Migrated, MigratedChange, RefusedNode, migrate,

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod ome_verbs;
 mod pyramid_verbs;
 mod verbs;
 mod volume_verbs;
@@ -40,6 +41,11 @@ fn a_fault_in_repacking_is_told_and_loses_nothing() {
 #[test]
 fn a_fault_with_volumes_is_told_and_loses_nothing() {
     try_all(&volume_verbs::all());
+}
+
+#[test]
+fn a_fault_in_a_conversion_to_ome_zarr_is_told_and_loses_nothing() {
+    try_all(&ome_verbs::conversions());
 }
 
 #[test]

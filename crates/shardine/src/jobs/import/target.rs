@@ -18,7 +18,7 @@ use crate::zarr::{CreateOptions, DOCUMENT};
 use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// The name in a marker of a source that cannot be read again.
-const STREAM: &str = "a stream";
+pub const STREAM: &str = "a stream";
 
 /// For a file, as it was found, that becomes an array; `None` means a stream.
 pub fn marker(

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 pub use crate::codec_words::CodecChoice;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
+use crate::jobs::setters::setters;
 pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
 
@@ -79,76 +80,31 @@ impl RepackOptions {
         Self::default()
     }
 
-    /// Sets how chunks are packed.
-    pub fn packing(mut self, packing: Packing) -> Self {
-        self.packing = packing;
-        self
-    }
-
-    /// Sets where indexes lie.
-    pub fn index(mut self, index: IndexLocation) -> Self {
-        self.index = Some(index);
-        self
-    }
-
-    /// Sets the chunk shape.
-    pub fn chunk(mut self, chunk: &[u64]) -> Self {
-        self.chunk = Some(chunk.to_vec());
-        self
-    }
-
-    /// Sets the codecs of the chunks.
-    pub fn codecs(mut self, codecs: CodecChoice) -> Self {
-        self.codecs = Some(codecs);
-        self
-    }
-
-    /// Sets the order of chunks in new shards.
-    pub fn order(mut self, order: WriteOrder) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// Sets how the result is checked.
-    pub fn check(mut self, check: RepackCheck) -> Self {
-        self.check = Some(check);
-        self
-    }
-
-    /// Sets whether the data set at the target is removed first.
-    pub fn overwrite(mut self, overwrite: bool) -> Self {
-        self.overwrite = overwrite;
-        self
-    }
-
-    /// Sets whether the leftovers of an earlier job are abandoned.
-    pub fn restart(mut self, restart: bool) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// Sets whether the caller promises that nobody else uses the array.
-    pub fn exclusive(mut self, exclusive: bool) -> Self {
-        self.exclusive = exclusive;
-        self
-    }
-
-    /// Sets how long to wait for others to finish with the array before it is replaced.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Sets whether to change nothing and only report.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Does only this part of the work.
-    pub fn part(mut self, part: Part) -> Self {
-        self.part = Some(part);
-        self
+    setters! {
+        /// Sets how chunks are packed.
+        packing = Packing;
+        /// Sets where indexes lie.
+        index some IndexLocation;
+        /// Sets the chunk shape.
+        chunk slice u64;
+        /// Sets the codecs of the chunks.
+        codecs some CodecChoice;
+        /// Sets the order of chunks in new shards.
+        order = WriteOrder;
+        /// Sets how the result is checked.
+        check some RepackCheck;
+        /// Sets whether the data set at the target is removed first.
+        overwrite = bool;
+        /// Sets whether the leftovers of an earlier job are abandoned.
+        restart = bool;
+        /// Sets whether the caller promises that nobody else uses the array.
+        exclusive = bool;
+        /// Sets how long to wait for others to finish with the array before it is replaced.
+        wait some Duration;
+        /// Sets whether to change nothing and only report.
+        dry_run = bool;
+        /// Does only this part of the work.
+        part some Part;
     }
 
     /// The options for writing to another location.

@@ -59,6 +59,7 @@ pub(in crate::jobs) fn plan_repack(
     let Planner { steps, reports, documents, nodes, .. } = planner;
     let plan = OutPlan {
         kind: &REPACK,
+        source_name: None,
         request: options.request(),
         steps,
         documents,
@@ -83,7 +84,7 @@ pub(super) fn repack(
         return Ok(PartOutcome::Complete);
     }
     make(context, source, target, plan, &options.out(), &mut |i, done| {
-        let StepDone { counts, resumed, check } = done;
+        let StepDone { counts, resumed, check, .. } = done;
         if let Some(report) = reports.get_mut(i) {
             let mut report = std::mem::take(report);
             report.count(&counts, check);

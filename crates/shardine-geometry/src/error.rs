@@ -1,0 +1,34 @@
+//! What can be wrong with geometry.
+
+/// Rows that contradict the model or the file that they come from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// A file of rows, or rows themselves, break a rule of their format.
+    #[error("{format}, {place}: {reason}")]
+    Invalid {
+        /// The format: `CSV`, `PLY`.
+        format: &'static str,
+        /// Where in the input: `line 7`, `column x`.
+        place: String,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// What was asked for cannot be expressed in a format.
+    #[error("{format} cannot hold {what}")]
+    CannotHold {
+        /// The format.
+        format: &'static str,
+        /// What it has no place for.
+        what: String,
+    },
+    /// The Arrow library refused rows.
+    #[error("rows cannot be arranged in columns: {0}")]
+    Arrow(#[from] arrow_schema::ArrowError),
+    /// Reading or writing failed.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The side that gives or takes rows failed with an error of its own.
+    #[error(transparent)]
+    Side(Box<dyn std::error::Error + Send + Sync>),
+}

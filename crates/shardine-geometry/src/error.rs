@@ -22,6 +22,16 @@ pub enum GeometryError {
         /// What it has no place for.
         what: String,
     },
+    /// The rows that belong together do not fit into memory.
+    #[error("{bytes} bytes of rows belong together, which is more than the {most} there is room for")]
+    GroupTooLarge {
+        /// The key that the rows share.
+        key: u128,
+        /// How many bytes they have.
+        bytes: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// The Arrow library refused rows.
     #[error("rows cannot be arranged in columns: {0}")]
     Arrow(#[from] arrow_schema::ArrowError),

@@ -10,9 +10,11 @@
 
 mod error;
 mod model;
+mod sort;
 
 pub use error::GeometryError;
 pub use model::{
     Axis, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
     OBJECT_ID,
 };
+pub use sort::{Merge, Sorter, Spool, SpoolFile};

@@ -11,6 +11,7 @@
 mod error;
 mod model;
 mod sort;
+pub mod zarr_vectors;
 
 pub use error::GeometryError;
 pub use model::{

@@ -23,7 +23,9 @@ pub enum GeometryError {
         what: String,
     },
     /// The rows that belong together do not fit into memory.
-    #[error("{bytes} bytes of rows belong together, which is more than the {most} there is room for")]
+    #[error(
+        "{bytes} bytes of rows belong together, which is more than the {most} there is room for"
+    )]
     GroupTooLarge {
         /// The key that the rows share.
         key: u128,
@@ -38,6 +40,9 @@ pub enum GeometryError {
     /// Reading or writing failed.
     #[error("{0}")]
     Io(#[from] std::io::Error),
+    /// Rows that memory has no room for cannot be kept elsewhere.
+    #[error("{0}")]
+    Spool(std::io::Error),
     /// The side that gives or takes rows failed with an error of its own.
     #[error(transparent)]
     Side(Box<dyn std::error::Error + Send + Sync>),

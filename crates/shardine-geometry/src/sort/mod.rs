@@ -13,6 +13,8 @@ use growing::GrowingRun;
 use run::SpilledRun;
 
 pub use merge::Merge;
+#[cfg(test)]
+pub(crate) use spool::tests as tests_spool;
 pub use spool::{Spool, SpoolFile};
 
 use crate::GeometryError;
@@ -113,7 +115,7 @@ mod tests {
         let spool = CountingSpool::failing_after(1);
         let mut sorter = Sorter::new(&spool, 8, 0);
         let failed = (0..1_000_000u64).find_map(|n| sorter.push(n.into(), &n.to_le_bytes()).err());
-        assert!(matches!(failed, Some(GeometryError::Io(_))), "{failed:?}");
+        assert!(matches!(failed, Some(GeometryError::Spool(_))), "{failed:?}");
     }
 
     proptest! {

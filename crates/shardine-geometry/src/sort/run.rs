@@ -40,14 +40,14 @@ impl SortedRun {
     }
 
     pub fn spill(self, spool: &dyn Spool) -> Result<SpilledRun, GeometryError> {
-        let mut file = spool.create()?;
+        let mut file = spool.create().map_err(GeometryError::Spool)?;
         let count = self.rows.len().checked_div(self.width).unwrap_or(0);
         let step = (WRITTEN / self.width.max(1)).max(1);
         let mut buffer = Vec::with_capacity(WRITTEN + self.width);
         for at in (0..count).step_by(step) {
             buffer.clear();
             self.copy(at, step.min(count - at), &mut buffer);
-            file.append(&buffer)?;
+            file.append(&buffer).map_err(GeometryError::Spool)?;
         }
         for groups in self.groups.chunks(WRITTEN / GROUP) {
             buffer.clear();
@@ -55,7 +55,7 @@ impl SortedRun {
                 buffer.extend(group.key.to_le_bytes());
                 buffer.extend(group.rows.to_le_bytes());
             }
-            file.append(&buffer)?;
+            file.append(&buffer).map_err(GeometryError::Spool)?;
         }
         let groups_at = self.rows.len() as u64;
         let end = groups_at + (self.groups.len() * GROUP) as u64;
@@ -92,10 +92,11 @@ impl Window {
             if self.used == self.buffer.len() {
                 let next = (self.size as u64).min(self.end - self.at) as usize;
                 if next == 0 {
-                    return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+                    let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+                    return Err(GeometryError::Spool(short));
                 }
                 self.buffer.resize(next, 0);
-                file.read_at(self.at, &mut self.buffer)?;
+                file.read_at(self.at, &mut self.buffer).map_err(GeometryError::Spool)?;
                 self.at += next as u64;
                 self.used = 0;
             }
@@ -156,9 +157,7 @@ impl RunReader {
                 *row += count as usize;
                 Ok(())
             }
-            Self::File { width, file, rows, .. } => {
-                rows.take(&**file, count * *width as u64, out)
-            }
+            Self::File { width, file, rows, .. } => rows.take(&**file, count * *width as u64, out),
         }
     }
 

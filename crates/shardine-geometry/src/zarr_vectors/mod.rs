@@ -9,6 +9,7 @@
 //! proportion to a number that the length of the bytes does not bear out.
 
 mod attributes;
+mod build;
 mod bytes;
 mod documents;
 mod error;
@@ -20,6 +21,7 @@ mod offsets;
 mod ragged;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
+pub use build::{BuildOptions, Builder, BuiltObjects, BuiltStore, GridArray};
 pub use documents::{Convention, Level, Root, SpaceAxis, VERSION, kind_from_name, kind_name};
 pub use error::{DocumentError, PayloadError};
 pub use fragments::{Fragment, FragmentIndex, FragmentRows, encode_fragments};

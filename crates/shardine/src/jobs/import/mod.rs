@@ -29,6 +29,7 @@ use crate::{
 
 pub use error::ImportError;
 use target::Begun;
+pub(super) use target::{STREAM, refused};
 
 /// How to import a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -8,11 +8,15 @@
 //!
 //! Nothing here touches a file or a store: readers take a [`std::io::Read`] where they need bytes.
 
+pub mod files;
+
 mod error;
 mod model;
+mod plot;
 
 pub use error::GeometryError;
 pub use model::{
     Axis, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
     OBJECT_ID,
 };
+pub use plot::Plot;

@@ -9,7 +9,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 use crate::failure::Failure;
 use crate::{
     append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
-    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, vectors, verify, write,
+    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, vectors, verify,
+    write,
 };
 
 const EXAMPLES: &str = "\
@@ -226,7 +227,10 @@ impl Machine {
     /// rest.
     pub fn engine_and_rows(&self) -> Result<(Arc<Engine>, u64), Failure> {
         let quarter = self.memory / 4;
-        Ok((self.engine_with(quarter.max(1), None)?, (self.memory - quarter - self.memory / 8).max(1)))
+        Ok((
+            self.engine_with(quarter.max(1), None)?,
+            (self.memory - quarter - self.memory / 8).max(1),
+        ))
     }
 
     /// An engine that caches this many bytes of indexes, even beyond the budget; 0 caches none.

@@ -11,10 +11,12 @@ use shardine::CodecChoice;
 use shardine::files::FoundFile;
 use shardine::jobs::{Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors};
 use shardine_geometry::files::{EdgeReader, FileFormat, ReadOptions, WithEdges};
+use shardine_geometry::zarr_vectors::Scalar;
 use shardine_geometry::{GeometryError, GeometryKind, GeometrySource};
 
 use crate::cli::Machine;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
+use crate::packing::waiting;
 use crate::progress::Progress;
 use crate::write::describe;
 use crate::{consolidate, said, units};
@@ -196,7 +198,7 @@ fn open(args: &Write) -> Result<Opened, Failure> {
     };
     let mut options = ReadOptions::new(args.kind.geometry());
     if let Some(name) = &args.dtype {
-        options = options.coordinate(coordinate_type(name)?);
+        options = options.coordinate(coordinate(name)?.arrow());
     }
     let file = File::open(path).map_err(|error| unreadable(path, error.into()))?;
     let mut inputs = vec![FoundFile::of(path).map_err(shardine::Error::from)?];
@@ -215,10 +217,9 @@ fn unreadable(path: &Path, error: GeometryError) -> Failure {
 }
 
 /// The type of coordinates that a name stands for.
-fn coordinate_type(name: &str) -> Result<arrow_schema::DataType, Failure> {
-    let scalar = shardine_geometry::zarr_vectors::Scalar::parse(name);
+fn coordinate(name: &str) -> Result<Scalar, Failure> {
     let wrong = || Failure::new(format!("--dtype {name}: is not a type of coordinates"));
-    Ok(scalar.ok_or_else(|| wrong().hint("use float32, float64, or an integer type"))?.arrow())
+    Scalar::parse(name).ok_or_else(|| wrong().hint("use float32, float64, or an integer type"))
 }
 
 fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), Failure> {
@@ -248,18 +249,9 @@ fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), F
         writeln!(out, "{}", Value::Object(members))?;
         return Ok(());
     }
-    match &report.outcome {
-        PartOutcome::Waiting { missing } => {
-            let (left, part) = (missing.len(), args.part.map_or(String::new(), |p| p.to_string()));
-            let left = units::count(left as u64, "other part");
-            writeln!(out, "{}: part {part} is done, {left} not yet", args.target)?;
-            return Ok(());
-        }
-        PartOutcome::AlreadyThere => {
-            writeln!(out, "{}: is complete already", args.target)?;
-            return Ok(());
-        }
-        _ => {}
+    if let Some(waiting) = waiting(args.part, &report.outcome) {
+        writeln!(out, "{}: {waiting}", args.target)?;
+        return Ok(());
     }
     let objects = match report.objects {
         Some(objects) => format!(" of {}", units::count(objects, "object")),

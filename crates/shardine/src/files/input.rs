@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use shardine_codec::ElementSize;
 
+use super::Header;
 use super::array_file::{ArrayFile, FileLayout, Neighbours};
-use super::npy::{self, Header};
 use super::raw_variable::{self, Framing, VariableFile};
 use super::stored_type::{self, Conversion};
 use super::{FileError, elements};
@@ -40,8 +40,14 @@ pub struct FoundFile {
 }
 
 impl FoundFile {
+    /// The file at a path, as it is now.
+    pub fn of(path: &Path) -> Result<Self, FileError> {
+        let metadata = path.metadata().map_err(FileError::at(path))?;
+        Self::with(path, &metadata)
+    }
+
     /// The file at a path, with this metadata.
-    pub(crate) fn of(path: &Path, metadata: &Metadata) -> Result<Self, FileError> {
+    pub(crate) fn with(path: &Path, metadata: &Metadata) -> Result<Self, FileError> {
         let failed = FileError::at(path);
         let name = path.canonicalize().map_err(&failed)?.display().to_string();
         // A time before 1970 distinguishes files as well as any other.
@@ -148,7 +154,7 @@ impl Input {
     /// Identifies the file as it was when opened; `None` for a stream, which cannot be read again.
     pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
         let found = self.found.as_ref();
-        found.map(|(path, metadata)| FoundFile::of(path, metadata)).transpose()
+        found.map(|(path, metadata)| FoundFile::with(path, metadata)).transpose()
     }
 
     /// The same file again, for another source.
@@ -320,7 +326,7 @@ fn looks_like_npy(mut file: &File, name: &str) -> Result<bool, FileError> {
     let mut beginning = [0; 8];
     file.rewind().map_err(|error| FileError::io(name, error))?;
     match file.read_exact(&mut beginning) {
-        Ok(()) => Ok(npy::is_npy(&beginning)),
+        Ok(()) => Ok(shardine_npy::is_npy(&beginning)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(FileError::io(name, error)),
     }

@@ -5,6 +5,7 @@
 //! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
 //! | [`convert_to_ome`], [`convert_to_volume`], [`convert_to_zarr`] | converts a data set to OME-Zarr, arrays to a precomputed volume, a data set to arrays |
 //! | [`import`], [`import_to_ome`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays or images, and back |
+//! | [`write_vectors`] | rows of geometry to a Zarr Vectors store |
 //! | [`copy`] | copies a data set to another store, byte for byte |
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
@@ -55,6 +56,7 @@ mod repair;
 mod setters;
 mod span;
 mod unfinished;
+mod vectors_write;
 mod verify;
 mod walk;
 mod watched;
@@ -92,4 +94,7 @@ pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
 pub use unfinished::{UnfinishedJob, unfinished_job};
+pub use vectors_write::{
+    WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,
+};
 pub use verify::{VerifyOptions, verify};

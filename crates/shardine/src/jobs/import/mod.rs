@@ -27,6 +27,7 @@ pub use error::ImportError;
 use fill::fill;
 pub(super) use fill::{FileOfElements, counting};
 use target::Begun;
+pub(super) use target::{STREAM, refused};
 pub use to_ome::import_to_ome;
 
 /// How to import a file.

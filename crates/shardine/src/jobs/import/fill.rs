@@ -36,7 +36,7 @@ impl FileOfElements {
     pub fn state(&self) -> Result<u64, Error> {
         let Some(path) = &self.path else { return Ok(state(None)) };
         let metadata = std::fs::metadata(path).map_err(FileError::at(path))?;
-        Ok(state(Some(&FoundFile::of(path, &metadata)?)))
+        Ok(state(Some(&FoundFile::with(path, &metadata)?)))
     }
 
     /// Its name in messages.

@@ -196,7 +196,8 @@ impl RepackOptions {
         match role {
             ArrayRole::Free => {}
             ArrayRole::Table if !self.objects => {
-                let kept = Self { packing: Packing::Keep, index: None, chunk: None, ..self.clone() };
+                let kept =
+                    Self { packing: Packing::Keep, index: None, chunk: None, ..self.clone() };
                 options = Cow::Owned(Self { codecs: None, ..kept });
             }
             ArrayRole::Table => {

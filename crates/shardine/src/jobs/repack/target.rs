@@ -93,9 +93,9 @@ pub(super) fn for_role<'a>(
     role: ArrayRole,
     array: &Array,
 ) -> Result<Cow<'a, RepackOptions>, Error> {
-    options.for_role(role, array.shape().len()).map_err(|reason| {
-        RepackError::Layout { at: array.location().to_string(), reason }.into()
-    })
+    options
+        .for_role(role, array.shape().len())
+        .map_err(|reason| RepackError::Layout { at: array.location().to_string(), reason }.into())
 }
 
 /// Determines what has to be built.

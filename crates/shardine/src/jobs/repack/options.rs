@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ pub use crate::codec_words::CodecChoice;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
 use crate::jobs::setters::setters;
+use crate::jobs::walk::ArrayRole;
 pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
 
@@ -51,6 +53,9 @@ pub struct RepackOptions {
     pub chunk: Option<Vec<u64>>,
     /// The new codecs of the chunks, which are then re-encoded.
     pub codecs: Option<CodecChoice>,
+    /// Of vector data, pack the tables of objects too, and not only what is cut into chunks of
+    /// space.
+    pub objects: bool,
     /// The order of chunks in new shards.
     pub order: WriteOrder,
     /// How the result is checked; `None` means [`RepackCheck::Bytes`] for files and
@@ -89,6 +94,8 @@ impl RepackOptions {
         chunk slice u64;
         /// Sets the codecs of the chunks.
         codecs some CodecChoice;
+        /// Sets whether the tables of objects of vector data are packed too.
+        objects = bool;
         /// Sets the order of chunks in new shards.
         order = WriteOrder;
         /// Sets how the result is checked.
@@ -122,12 +129,59 @@ impl RepackOptions {
 
     /// What is requested: equal requests have equal results.
     pub(super) fn request(&self) -> Value {
-        json!({
+        let mut request = json!({
             "packing": self.packing,
             "index": self.index,
             "chunk": self.chunk,
             "codecs": self.codecs,
-        })
+        });
+        // Left out where it is not given, as jobs that began before it existed did.
+        if self.objects {
+            request["objects"] = true.into();
+        }
+        request
+    }
+
+    /// What is requested of an array with this role and so many axes; a reason if that cannot be.
+    pub(super) fn for_role(&self, role: ArrayRole, rank: usize) -> Result<Cow<'_, Self>, String> {
+        let mut options = Cow::Borrowed(self);
+        match role {
+            ArrayRole::Free => {}
+            ArrayRole::Table if !self.objects => {
+                let kept =
+                    Self { packing: Packing::Keep, index: None, chunk: None, ..self.clone() };
+                options = Cow::Owned(Self { codecs: None, ..kept });
+            }
+            ArrayRole::Table => {
+                // Its axes are not those of space: it gets as many chunks per shard as they have.
+                if let Packing::ChunksPerShard(chunks) | Packing::Shard(chunks) = &self.packing
+                    && chunks.len() > 1
+                {
+                    let count = chunks.iter().try_fold(1u64, |all, &n| all.checked_mul(n));
+                    let count = count.ok_or("too many chunks per shard")?;
+                    let mut counts = vec![1; rank];
+                    counts.first_mut().map(|first| *first = count);
+                    options.to_mut().packing = Packing::ChunksPerShard(counts);
+                }
+            }
+            ArrayRole::Cells => {
+                if self.chunk.is_some() {
+                    let reason = "its cells are the chunks of space of vector data, which cannot be \
+                                  given another shape here";
+                    return Err(reason.to_owned());
+                }
+                // Axes of attributes come before those of space.
+                if let Packing::ChunksPerShard(chunks) | Packing::Shard(chunks) =
+                    &mut options.to_mut().packing
+                    && chunks.len() > 1
+                    && chunks.len() < rank
+                {
+                    let missing = rank - chunks.len();
+                    chunks.splice(0..0, std::iter::repeat_n(1, missing));
+                }
+            }
+        }
+        Ok(options)
     }
 }
 
@@ -142,6 +196,9 @@ pub enum RepackOutcome {
     Resumed,
     /// It was packed that way already, and nothing was done.
     Unchanged,
+    /// A table of objects of vector data, left as it is because
+    /// [`objects`](RepackOptions::objects) is not set.
+    Kept,
 }
 
 /// What was done to one array.

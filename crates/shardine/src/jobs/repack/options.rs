@@ -160,7 +160,9 @@ impl RepackOptions {
                     let count = chunks.iter().try_fold(1u64, |all, &n| all.checked_mul(n));
                     let count = count.ok_or("too many chunks per shard")?;
                     let mut counts = vec![1; rank];
-                    counts.first_mut().map(|first| *first = count);
+                    if let Some(first) = counts.first_mut() {
+                        *first = count;
+                    }
                     options.to_mut().packing = Packing::ChunksPerShard(counts);
                 }
             }

@@ -269,7 +269,8 @@ fn line(done: &Done) -> io::Result<()> {
         RepairKind::Recoded => "stored as info specifies",
         RepairKind::Moved => "moved",
         RepairKind::Reordered => "reordered",
-        RepairKind::InfoCorrected => "corrected",
+        RepairKind::InfoCorrected | RepairKind::MetadataCorrected => "corrected",
+        RepairKind::ConsolidatedRenewed => "consolidated metadata renewed",
         RepairKind::LossAccepted => "loss accepted",
         _ => "not repaired",
     };

@@ -166,6 +166,8 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             group.attributes = Some(attributes);
         } else {
             self.tell(&group.document, &group.later);
+        }
+        if !is_complete {
             self.pass_over();
         }
         if let Some(versions) = self.versions.take_if(|of| of.is_left(self.open.len())) {

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod ome_metadata;
 mod ome_verbs;
 mod pyramid_verbs;
 mod verbs;
@@ -51,4 +52,9 @@ fn a_fault_in_a_conversion_to_ome_zarr_is_told_and_loses_nothing() {
 #[test]
 fn a_fault_in_a_pyramid_is_told_and_loses_nothing() {
     disk::try_all(&pyramid_verbs::pyramids());
+}
+
+#[test]
+fn a_fault_with_metadata_of_ome_zarr_is_told_and_loses_nothing() {
+    try_all(&ome_metadata::ome());
 }

@@ -151,7 +151,7 @@ impl Hierarchy<'_> {
             };
             self.nodes.push((place.clone(), own));
             let (keys, rank) = (*level.metadata.key_encoding(), level.metadata.shape().len());
-            self.keys.add_array(&place, [keys, keys], rank);
+            self.keys.add_new_array(&place, keys, rank);
             let engine = self.context.engine();
             let array =
                 ArrayNode::from_metadata(engine, &self.place(&place)?, level.metadata.clone())?;

@@ -121,11 +121,8 @@ fn links_to_files_are_followed_and_links_to_folders_are_refused() {
     for linked in [&away, &folder.path().join("nowhere"), &other] {
         symlink(linked, root.join("1")).unwrap();
         let refused = convert(&source, &on_files(&other)).unwrap_err();
-        let is_known = matches!(
-            refused,
-            Error::LeftOut { .. } | Error::Copy(_) | Error::Convert(_) | Error::NoNode { .. }
-        );
-        assert!(is_known, "{refused}");
+        let names_it = refused.to_string().contains("\"1\"");
+        assert!(names_it || matches!(refused, Error::Copy(_)), "{refused}");
         assert_eq!(fs::read_dir(&other).unwrap().count(), 0, "{refused}");
         fs::remove_file(root.join("1")).unwrap();
     }

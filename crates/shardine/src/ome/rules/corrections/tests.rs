@@ -106,7 +106,9 @@ fn names_of(version: &str, names: Option<&[Option<&str>]>) -> Option<Vec<String>
 fn dimensions_get_the_names_of_axes_unless_the_axes_may_be_wrong() {
     let yx = Some(vec!["y".to_owned(), "x".to_owned()]);
     for version in ["0.5", "0.6"] {
-        for names in [None, Some(&[None, None][..]), Some(&[Some("y"), None])] {
+        let unnamed: [Option<&[Option<&str>]>; 3] =
+            [None, Some(&[None, None]), Some(&[Some("y"), None])];
+        for names in unnamed {
             assert_eq!(names_of(version, names), yx, "{version} {names:?}");
         }
         for names in [&[Some("y"), Some("x")], &[Some("x"), Some("y")], &[Some("x"), None]] {

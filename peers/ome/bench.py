@@ -17,6 +17,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import textwrap
 from importlib.metadata import version
 from pathlib import Path
 
@@ -233,15 +234,22 @@ class Bench:
         lines = [
             "# Results of converting OME-Zarr 0.4 to sharded 0.5",
             "",
-            f"Made by `cargo xtask bench --ome` on {datetime.date.today()}: {os.cpu_count()} cores, Linux {platform.release()}.",
-            f"Load when it began: {self.load}. Rounds: {self.args.rounds}, interleaved. The image is uint16 {shown} with",
-            f"{LEVELS} levels, and as many of labels, in chunks of {CHUNK}^3 with blosc, as ome-zarr-py writes it: {files:,} files,",
-            f"{stored / 2**20:.0f} MiB. It becomes shards of {PER_SHARD}^3 chunks. Compared: {', '.join(versions)}.",
+            *textwrap.wrap(
+                f"Made by `cargo xtask bench --ome` on {datetime.date.today()}: {os.cpu_count()} cores, Linux "
+                f"{platform.release()}, load {self.load} when it began. Rounds: {self.args.rounds}, interleaved. The image is "
+                f"uint16 {shown} with {LEVELS} levels, and as many of labels, in chunks of {CHUNK}^3 with blosc, as ome-zarr-py "
+                f"writes it: {files:,} files, {stored / 2**20:.0f} MiB. It becomes shards of {PER_SHARD}^3 chunks. Compared: "
+                f"{', '.join(versions)}.",
+                100, break_on_hyphens=False,
+            ),
             "",
-            "Each program is a process, measured from its start until its data is on the disk (`sync -f`), with the source in the",
-            "page cache: wall time, CPU time, and peak resident memory as the kernel reports it. Ratios are of two runs in the same",
-            "round. In the first round every array is read by tensorstore and zarr-python and compared with the source, level by",
-            "level.",
+            *textwrap.wrap(
+                "Each program is a process, measured from its start until its data is on the disk (`sync -f`), with the source in "
+                "the page cache: wall time, CPU time, and peak resident memory as the kernel reports it. Ratios are of two runs in "
+                "the same round. In the first round every array is read by tensorstore and zarr-python and compared with the "
+                "source, level by level.",
+                100, break_on_hyphens=False,
+            ),
             "",
             "## Goals",
             "",

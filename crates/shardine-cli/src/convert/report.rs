@@ -232,7 +232,7 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
         line += &format!("; made by {method} from the level before");
     }
     if let Some(replaced) = &level.codecs_replaced {
-        line += &format!("; {replaced}, which every reader of Zarr v3 knows");
+        line += &format!("; replaced {replaced}, which every reader of Zarr v3 knows");
     }
     if level.axes_assumed {
         line += &format!("; the axes have no names, assumed to be {}", level.axes.join(", "));

@@ -161,6 +161,9 @@ impl JobError {
             Self::NotInParts { option: Self::IN_PLACE, .. } => {
                 "use -o with a target that all parts write to, or leave out --part".into()
             }
+            Self::NotInParts { option: "--levels", .. } => {
+                "leave out --levels, or let one process do all of it".into()
+            }
             Self::NotInParts { .. } => "remove the target yourself, then run the parts".into(),
         }
     }

@@ -104,6 +104,31 @@ impl Scalar {
     }
 }
 
+impl Scalar {
+    /// The number in `bytes`, of which there are [`size`](Self::size); NaN if there are not. Whole
+    /// numbers above 2^53 lose their last digits.
+    #[inline]
+    pub fn number(self, bytes: &[u8]) -> f64 {
+        fn of<const N: usize>(bytes: &[u8], value: impl FnOnce([u8; N]) -> f64) -> f64 {
+            bytes.first_chunk::<N>().map_or(f64::NAN, |bytes| value(*bytes))
+        }
+        match self {
+            Self::Bool => of(bytes, |[byte]| f64::from(u8::from(byte != 0))),
+            Self::Int8 => of(bytes, |bytes| i8::from_le_bytes(bytes).into()),
+            Self::Int16 => of(bytes, |bytes| i16::from_le_bytes(bytes).into()),
+            Self::Int32 => of(bytes, |bytes| i32::from_le_bytes(bytes).into()),
+            Self::Int64 => of(bytes, |bytes| i64::from_le_bytes(bytes) as f64),
+            Self::Uint8 => of(bytes, |[byte]| byte.into()),
+            Self::Uint16 => of(bytes, |bytes| u16::from_le_bytes(bytes).into()),
+            Self::Uint32 => of(bytes, |bytes| u32::from_le_bytes(bytes).into()),
+            Self::Uint64 => of(bytes, |bytes| u64::from_le_bytes(bytes) as f64),
+            Self::Float16 => of(bytes, |bytes| half::f16::from_le_bytes(bytes).into()),
+            Self::Float32 => of(bytes, |bytes| f32::from_le_bytes(bytes).into()),
+            Self::Float64 => of(bytes, f64::from_le_bytes),
+        }
+    }
+}
+
 /// What an integer of a dictionary stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Categories {
@@ -320,47 +345,67 @@ impl Column {
     ///
     /// With `categories`, its integers are codes of a dictionary.
     pub fn finish(&mut self, categories: Option<&Categories>) -> Result<ArrayRef, GeometryError> {
+        self.finish_with(categories, None)
+    }
+
+    /// The same, with rows that have no value.
+    pub fn finish_with(
+        &mut self,
+        categories: Option<&Categories>,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, GeometryError> {
         let rows = self.len();
         let mut bytes = std::mem::replace(&mut self.bytes, MutableBuffer::new(0));
         if let (Some(categories), 1) = (categories, self.width) {
             return dictionary(self.scalar, &bytes, categories);
         }
+        let (own, outer) = if self.width == 1 { (nulls, None) } else { (None, nulls) };
         let values: ArrayRef = if self.scalar == Scalar::Bool {
             let mut bits = BooleanBufferBuilder::new(bytes.len());
             bytes.iter().for_each(|byte| bits.append(*byte != 0));
-            Arc::new(BooleanArray::new(bits.finish(), None))
+            Arc::new(BooleanArray::new(bits.finish(), own))
         } else {
             if cfg!(target_endian = "big") {
                 bytes.chunks_exact_mut(self.scalar.size()).for_each(<[u8]>::reverse);
             }
-            primitive(self.scalar, Buffer::from(bytes), rows * self.width)
+            primitive(self.scalar, Buffer::from(bytes), rows * self.width, own)?
         };
         if self.width == 1 {
             return Ok(values);
         }
         let list = list_type(values.data_type().clone(), self.width);
         let DataType::FixedSizeList(field, width) = list else { return Ok(values) };
-        Ok(Arc::new(FixedSizeListArray::try_new(field, width, values, None)?))
+        Ok(Arc::new(FixedSizeListArray::try_new(field, width, values, outer)?))
     }
 }
 
 /// The buffer of a column is aligned to any number.
-fn primitive(scalar: Scalar, values: Buffer, len: usize) -> ArrayRef {
-    fn of<T: ArrowPrimitiveType>(values: Buffer, len: usize) -> ArrayRef {
-        Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(values, 0, len), None))
+fn primitive(
+    scalar: Scalar,
+    values: Buffer,
+    len: usize,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, GeometryError> {
+    fn of<T: ArrowPrimitiveType>(
+        values: Buffer,
+        len: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef, GeometryError> {
+        let values = ScalarBuffer::new(values, 0, len);
+        Ok(Arc::new(PrimitiveArray::<T>::try_new(values, nulls)?))
     }
     match scalar {
-        Scalar::Int8 => of::<Int8Type>(values, len),
-        Scalar::Int16 => of::<Int16Type>(values, len),
-        Scalar::Int32 => of::<Int32Type>(values, len),
-        Scalar::Int64 => of::<Int64Type>(values, len),
-        Scalar::Bool | Scalar::Uint8 => of::<UInt8Type>(values, len),
-        Scalar::Uint16 => of::<UInt16Type>(values, len),
-        Scalar::Uint32 => of::<UInt32Type>(values, len),
-        Scalar::Uint64 => of::<UInt64Type>(values, len),
-        Scalar::Float16 => of::<Float16Type>(values, len),
-        Scalar::Float32 => of::<Float32Type>(values, len),
-        Scalar::Float64 => of::<Float64Type>(values, len),
+        Scalar::Int8 => of::<Int8Type>(values, len, nulls),
+        Scalar::Int16 => of::<Int16Type>(values, len, nulls),
+        Scalar::Int32 => of::<Int32Type>(values, len, nulls),
+        Scalar::Int64 => of::<Int64Type>(values, len, nulls),
+        Scalar::Bool | Scalar::Uint8 => of::<UInt8Type>(values, len, nulls),
+        Scalar::Uint16 => of::<UInt16Type>(values, len, nulls),
+        Scalar::Uint32 => of::<UInt32Type>(values, len, nulls),
+        Scalar::Uint64 => of::<UInt64Type>(values, len, nulls),
+        Scalar::Float16 => of::<Float16Type>(values, len, nulls),
+        Scalar::Float32 => of::<Float32Type>(values, len, nulls),
+        Scalar::Float64 => of::<Float64Type>(values, len, nulls),
     }
 }
 

@@ -11,6 +11,7 @@ mod debian;
 mod differential;
 mod docs;
 mod fuzz;
+mod geometry_files;
 mod hygiene;
 mod instructions;
 mod ome_peers;

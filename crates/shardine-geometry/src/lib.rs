@@ -8,12 +8,16 @@
 //!
 //! Nothing here touches a file or a store: readers take a [`std::io::Read`] where they need bytes.
 
+pub mod files;
+pub mod zarr_vectors;
+
 mod error;
 mod model;
-pub mod zarr_vectors;
+mod plot;
 
 pub use error::GeometryError;
 pub use model::{
     Axis, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
     OBJECT_ID,
 };
+pub use plot::Plot;

@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use shardine_codec::ElementSize;
 
+use super::Header;
 use super::array_file::{ArrayFile, FileLayout, Neighbours};
-use super::npy::{self, Header};
 use super::raw_variable::{self, Framing, VariableFile};
 use super::stored_type::{self, Conversion};
 use super::{FileError, elements};
@@ -313,7 +313,7 @@ fn looks_like_npy(mut file: &File, name: &str) -> Result<bool, FileError> {
     let mut beginning = [0; 8];
     file.rewind().map_err(|error| FileError::io(name, error))?;
     match file.read_exact(&mut beginning) {
-        Ok(()) => Ok(npy::is_npy(&beginning)),
+        Ok(()) => Ok(shardine_npy::is_npy(&beginning)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(FileError::io(name, error)),
     }

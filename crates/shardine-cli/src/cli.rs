@@ -9,7 +9,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 use crate::failure::Failure;
 use crate::{
     append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
-    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, verify, write,
+    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, vectors, verify,
+    write,
 };
 
 const EXAMPLES: &str = "\
@@ -69,6 +70,7 @@ pub enum Verb {
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
     Kv(kv::Kv),
+    Vectors(vectors::Vectors),
     Bench(bench::Bench),
     Completions(completions::Completions),
 }

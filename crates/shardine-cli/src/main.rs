@@ -45,6 +45,7 @@ mod tree;
 mod units;
 mod update;
 mod value_folders;
+mod vectors;
 mod verify;
 mod volume;
 mod write;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
         Verb::Migrate(args) => migrate::run(args, &cli.machine),
         Verb::Pyramid(args) => pyramid::run(args, &cli.machine),
         Verb::Kv(args) => kv::run(args, &cli.machine),
+        Verb::Vectors(args) => vectors::run(args, &cli.machine),
         Verb::Bench(args) => bench::run(args, &cli.machine),
         Verb::Completions(args) => completions::run(args),
     };

@@ -38,13 +38,14 @@ macro_rules! define {
         }
 
         impl ColumnBuilder {
-            /// `None` for a type that no text file has.
+            /// `None` for a type that no text file has. Takes no memory before values come: a file
+            /// may have many columns and few rows.
             pub fn new(data_type: &DataType) -> Option<Self> {
                 match data_type {
-                    $(DataType::$name => Some(Self::$name(PrimitiveBuilder::new())),)*
-                    DataType::Boolean => Some(Self::Boolean(BooleanBuilder::new())),
+                    $(DataType::$name => Some(Self::$name(PrimitiveBuilder::with_capacity(0))),)*
+                    DataType::Boolean => Some(Self::Boolean(BooleanBuilder::with_capacity(0))),
                     other if *other == text_type() => {
-                        Some(Self::Text(StringDictionaryBuilder::new()))
+                        Some(Self::Text(StringDictionaryBuilder::with_capacity(0, 0, 0)))
                     }
                     _ => None,
                 }

@@ -16,6 +16,9 @@ use crate::{GeometryBatch, GeometryError, GeometrySchema, GeometrySource, OBJECT
 
 pub(super) const CSV: &str = "CSV";
 
+/// Far above any real table.
+const MAX_COLUMNS: usize = 1 << 13;
+
 /// How much of a file is looked at to find what separates its columns.
 const BEGINNING: u64 = 1 << 16;
 
@@ -142,6 +145,10 @@ impl<R: Read> CsvRows<R> {
             .buffer_capacity(1 << 16)
             .from_reader(input);
         let header = reader.byte_headers().map_err(wrong)?.clone();
+        if header.len() > MAX_COLUMNS {
+            let reason = format!("it has {} columns, and {MAX_COLUMNS} are read", header.len());
+            return Err(invalid(CSV, "line 1", reason));
+        }
         let mut names = Vec::with_capacity(header.len());
         for name in &header {
             match std::str::from_utf8(name) {

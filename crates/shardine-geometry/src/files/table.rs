@@ -121,14 +121,22 @@ impl Mapping {
             };
             attributes.push(Field::new(field.name(), plain, field.is_nullable()));
         }
-        Ok(GeometrySchema {
+        let schema = GeometrySchema {
             kind: options.kind,
             axes: self.axes.clone(),
             coordinate,
             objects: self.object.is_some() || options.kind.has_objects(),
             vertex_attributes: attributes.into(),
             link_attributes: Fields::empty(),
-        })
+        };
+        // The two ends of a line become one axis, whose name may be taken.
+        let columns = schema.vertex_columns();
+        let mut seen = HashSet::new();
+        if let Some(twice) = columns.fields().iter().find(|field| !seen.insert(field.name())) {
+            let place = format!("column {}", twice.name());
+            return Err(invalid(format, place, "it would be both an axis and an attribute"));
+        }
+        Ok(schema)
     }
 }
 

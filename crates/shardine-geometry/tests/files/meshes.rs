@@ -209,6 +209,7 @@ fn ply_headers_are_not_trusted() {
         (format!("{head}element vertex -1\n"), "line 3: \"-1\""),
         (format!("{head}property float x\n"), "line 3: a property comes before"),
         (format!("{head}{vertex}property float x\n"), "line 5: two properties"),
+        (format!("{head}{vertex}element vertex 2\n"), "line 5: two elements"),
         (format!("{head}{vertex}property quad y\n"), "line 5: there is no type \"quad\""),
         (format!("{head}{vertex}end_header\n"), "element vertex: the file is too short for 1"),
         (

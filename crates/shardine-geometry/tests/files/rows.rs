@@ -98,12 +98,15 @@ fn errors_name_line_and_column() {
         ("x,y\n1,2\n", GeometryKind::Polylines, "column object_id: it is missing"),
         ("x,object_id\n1,5\n2,6\n3,5\n", GeometryKind::Polylines, "row 3: object 5 comes again"),
         ("x0,y0,x1\n1,2,3\n", GeometryKind::Lines, "column y1"),
+        ("x0,x1,x\n1,2,3\n", GeometryKind::Lines, "column x: it would be both"),
         ("", points, "there is no column x"),
     ] {
         let error = refused(FileFormat::Csv, text.as_bytes(), kind);
         assert!(error.contains(message), "{error:?} lacks {message:?}");
     }
     assert!(refused(FileFormat::Csv, b"x,y\n1,\xff\n", points).contains("line 2, column y"));
+    let wide = format!("x{}\n", ",".repeat(10_000));
+    assert!(refused(FileFormat::Csv, wide.as_bytes(), points).contains("it has 10001 columns"));
 }
 
 #[test]

@@ -142,6 +142,9 @@ impl Header {
                     encoding.map(|_| ()).ok_or_else(|| format!("there is no format {name:?}"))
                 }
                 ["element", name, count] => match count.parse() {
+                    Ok(_) if elements.iter().any(|element| element.name == name) => {
+                        Err(format!("two elements are named {name:?}"))
+                    }
                     Ok(count) => {
                         let properties = Vec::new();
                         elements.push(Element { name: name.to_owned(), count, properties });

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use shardine::jobs::{UnfinishedJob, unfinished_job};
 use shardine::precomputed::{KeyFolders, Volume};
 use shardine::store::StoreError;
+use shardine::vectors::VectorStore;
 use shardine::zarr::formats_at;
 use shardine::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, codec_specs_from_json, codec_specs_to_json,
@@ -22,7 +23,7 @@ use crate::failure::{Failure, quoted};
 use crate::ome::Look;
 use crate::progress::Progress;
 use crate::value_folders::Description;
-use crate::{data_set, ome, opaque, units, volume};
+use crate::{data_set, ome, opaque, units, vectors, volume};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -128,6 +129,23 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         ZarrNode::Array(array) => vec![array.zarr_format()],
         ZarrNode::Group(group) => vec![group.zarr_format()],
     });
+    let geometry = match node {
+        ZarrNode::Group(group) if VectorStore::is_store(group) => {
+            Some(VectorStore::of_group(group).and_then(|store| store.info()))
+        }
+        _ => None,
+    };
+    if let Some(Ok(info)) = &geometry {
+        if args.json {
+            let mut description = vectors::info::describe(info);
+            description["unfinished_job"] = job_json(job.as_ref());
+            writeln!(out, "{description:#}")?;
+        } else {
+            vectors::info::write(&mut out, &args.url, info)?;
+            write_job(&mut out, &args.url, job.as_ref())?;
+        }
+        return Ok(out.flush()?);
+    }
     let look = match node {
         ZarrNode::Group(group) => Look::at(&engine, group, &|array| args.stored(array), args.json)?,
         ZarrNode::Array(_) => Look::Plain,
@@ -140,6 +158,9 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         };
         if let Look::NotUnderstood(reason) = &look {
             description["ome"] = json!({ "message": reason });
+        }
+        if let Some(Err(error)) = &geometry {
+            description["zarr_vectors"] = json!({ "message": error.to_string() });
         }
         if let Value::Object(members) = &mut description {
             let formats: Vec<&str> = formats.iter().map(|&format| format_id(format)).collect();
@@ -157,6 +178,9 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
         }
         if let Look::NotUnderstood(reason) = &look {
             line(&mut out, "OME-Zarr", format!("cannot be understood: {reason}"))?;
+        }
+        if let Some(Err(error)) = &geometry {
+            line(&mut out, "Zarr Vectors", format!("cannot be read: {error}"))?;
         }
         if formats.len() > 1 {
             let other =

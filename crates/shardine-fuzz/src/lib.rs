@@ -25,6 +25,9 @@ pub mod read_array;
 pub mod region;
 pub mod shard_index;
 pub mod uint64_shard;
+pub mod vector_fragments;
+pub mod vector_links;
+pub mod vector_manifests;
 pub mod wkw;
 
 /// A target: its name, its body, and the inputs it starts from.
@@ -53,6 +56,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "region", run: region::run, seeds: region::seeds },
     Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },
     Target { name: "uint64_shard", run: uint64_shard::run, seeds: uint64_shard::seeds },
+    Target { name: "vector_fragments", run: vector_fragments::run, seeds: vector_fragments::seeds },
+    Target { name: "vector_links", run: vector_links::run, seeds: vector_links::seeds },
+    Target { name: "vector_manifests", run: vector_manifests::run, seeds: vector_manifests::seeds },
     Target { name: "wkw", run: wkw::run, seeds: wkw::seeds },
 ];
 

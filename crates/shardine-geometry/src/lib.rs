@@ -9,12 +9,12 @@
 //! Nothing here touches a file or a store: readers take a [`std::io::Read`] where they need bytes.
 
 pub mod files;
+pub mod zarr_vectors;
 
 mod error;
 mod model;
 mod plot;
 mod sort;
-pub mod zarr_vectors;
 
 pub use error::GeometryError;
 pub use model::{

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
+use arrow_array::{Array as _, ArrayRef, Float32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
 use shardine::files::FoundFile;
 use shardine::jobs::{
@@ -15,6 +15,7 @@ use shardine::jobs::{
     write_vectors,
 };
 use shardine::store::{Key, StoreExt};
+use shardine::vectors::{VectorQuery, VectorStore};
 use shardine::{Array, CodecChoice, Engine, Error, ErrorKind, Location};
 use shardine_geometry::zarr_vectors::{FragmentIndex, Manifest};
 use shardine_geometry::{
@@ -304,4 +305,63 @@ fn a_request_that_makes_no_sense_leaves_the_target_untouched() {
     assert!(contents(&target).is_empty());
     let part = options().part(Part::Of { index: 1, count: 2 });
     assert!(write(&context(), points(), &[], &target, &part).is_err());
+}
+
+#[test]
+fn every_kind_is_read_back_as_it_was_written() {
+    let count = 300u64;
+    for kind in [
+        GeometryKind::Points,
+        GeometryKind::Lines,
+        GeometryKind::Polylines,
+        GeometryKind::Graph,
+        GeometryKind::Skeletons,
+        GeometryKind::Mesh,
+    ] {
+        let parent = |child: u64| (coordinate(child, 0) * 1000.0) as u64 % child;
+        let links: Vec<u64> = match kind {
+            GeometryKind::Graph | GeometryKind::Mesh => {
+                (0..600).map(|at| at * 7919 % count).collect()
+            }
+            GeometryKind::Skeletons => {
+                (1..count).flat_map(|child| [child, parent(child)]).collect()
+            }
+            _ => Vec::new(),
+        };
+        let target = Location::memory();
+        let rows = Rows::new(kind, count).links(links.clone());
+        let options = WriteVectorsOptions::new(&[50.0; 3]).shard(&[2]);
+        write(&context(), rows, &[], &target, &options).unwrap();
+        let store = VectorStore::open(&target).unwrap();
+        assert_eq!((store.kind(), store.notes().len()), (kind, 0));
+        let mut found = store.query(&VectorQuery::new()).unwrap();
+        let (mut given, mut joined) = (Vec::new(), Vec::new());
+        while let Some(batch) = found.next().unwrap() {
+            let column = |name: &str| batch.vertices.column_by_name(name).unwrap().clone();
+            let rows = column("row");
+            let rows = rows.as_any().downcast_ref::<Int64Array>().unwrap();
+            for (axis, name) in (0..).zip(["x", "y", "z"]) {
+                let values = column(name);
+                let values = values.as_any().downcast_ref::<Float32Array>().unwrap();
+                for (row, value) in rows.values().iter().zip(values.values()) {
+                    assert_eq!(coordinate(*row as u64, axis), *value, "{kind:?} row {row}");
+                }
+            }
+            given.extend(rows.values().iter().map(|row| *row as u64));
+            joined.extend_from_slice(&batch.links.rows);
+        }
+        let mut sorted = given.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..count).collect::<Vec<_>>(), "{kind:?}");
+        let width = kind.link_width();
+        if width > 0 {
+            let by_row: Vec<u64> = joined.iter().map(|at| given[*at as usize]).collect();
+            let in_order = |links: &[u64]| {
+                let mut links: Vec<Vec<u64>> = links.chunks(width).map(<[u64]>::to_vec).collect();
+                links.sort_unstable();
+                links
+            };
+            assert_eq!(in_order(&by_row), in_order(&links), "{kind:?}");
+        }
+    }
 }

@@ -263,9 +263,9 @@ fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), F
     };
     writeln!(
         out,
-        "made {}: {} vertices ({}){objects} in {}; {} written{kept}",
+        "made {}: {} ({}){objects} in {}; {} written{kept}",
         args.target,
-        report.vertices,
+        super::vertices(report.vertices),
         report.kind,
         units::count(report.chunks, "chunk"),
         units::size(report.written.bytes_written),

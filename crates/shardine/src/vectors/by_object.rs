@@ -188,7 +188,7 @@ impl ByObject {
     ) -> Result<(), Error> {
         let mask = |block: &ObjectBlock| masks.get(block.chunk as usize).map(Vec::as_slice);
         let mut any = masks.is_empty();
-        for block in blocks {
+        for block in blocks.iter().filter(|_| !masks.is_empty()) {
             let vertices = &self.plan.level.vertices;
             for fragment in fragments(vertices, object.1, block, views) {
                 let (fragment, mask) = (fragment?, mask(block));

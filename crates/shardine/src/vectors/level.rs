@@ -23,7 +23,6 @@ pub(super) struct VectorLevel {
     pub(super) fragments: Option<GridArray>,
     pub(super) attributes: Vec<VertexAttribute>,
     pub(super) objects: Option<ObjectTable>,
-    pub(super) notes: Vec<String>,
 }
 
 /// An array with a row for each vertex.
@@ -60,7 +59,6 @@ impl VectorLevel {
             fragments,
             attributes: Vec::new(),
             objects,
-            notes: Vec::new(),
         };
         opened.open_attributes(store, &path("vertex_attributes"), rank)?;
         Ok(opened)
@@ -81,7 +79,7 @@ impl VectorLevel {
         Ok(())
     }
 
-    /// The level as a number of rows and bytes: how long a row of coordinates is.
+    /// How many bytes a position has.
     pub(super) fn row_size(&self, rank: usize) -> usize {
         rank * self.coordinate.size()
     }

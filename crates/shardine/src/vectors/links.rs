@@ -80,7 +80,8 @@ impl LinkReader {
             reader.arrays.push(OffsetArray { offsets, array, document, chunks, attributes });
         }
         let group = format!("{level}/link_attributes");
-        for Child { name, .. } in named_children(store, &group, "link")? {
+        for Child { name, node, .. } in named_children(store, &group, "link")? {
+            node?;
             reader.open_attribute(store, &group, name, rank)?;
         }
         Ok(Some(reader))

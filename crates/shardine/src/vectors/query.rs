@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use shardine_geometry::zarr_vectors::{ChunkCoords, Convention, Scalar, chunk_of};
 use shardine_geometry::{
@@ -185,7 +186,7 @@ impl VectorRows {
             let rows = Parametric::open(store, query)?;
             return Ok(Self { schema: rows.schema().clone(), rows: Rows::Parametric(rows) });
         }
-        let mut level = store.level(query.level)?;
+        let level = store.level(query.level)?;
         let rank = store.root.axes.len();
         if let Some((low, high)) = &query.bounds
             && (low.len() != rank || high.len() != rank)
@@ -197,7 +198,7 @@ impl VectorRows {
             let reason = "the store has no objects that could be asked for".to_owned();
             return Err(store.wrong(VectorsError::Question(reason)));
         }
-        let mut notes = std::mem::take(&mut level.notes);
+        let mut notes = Vec::new();
         let wanted = wanted(store, &level, rank)?;
         let objects = match level.objects {
             Some(_) => ObjectColumn::read_all(store, query.level, &mut notes)?,
@@ -255,8 +256,9 @@ impl VectorRows {
         }
     }
 
-    /// The next batch; `None` after the last.
-    pub fn next(&mut self) -> Result<Option<GeometryBatch>, Error> {
+    /// Reads the next batch; `None` after the last. The same as
+    /// [`next_batch`](GeometrySource::next_batch), with errors of this crate.
+    pub fn read_batch(&mut self) -> Result<Option<GeometryBatch>, Error> {
         match &mut self.rows {
             Rows::ByCell(rows) => rows.next(),
             Rows::ByObject(rows) => rows.next(),
@@ -271,14 +273,14 @@ impl GeometrySource for VectorRows {
     }
 
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
-        self.next().map_err(|error| GeometryError::Side(Box::new(error)))
+        self.read_batch().map_err(|error| GeometryError::Side(Box::new(error)))
     }
 }
 
 /// What both ways to read have in common.
 #[derive(Debug)]
 pub(super) struct Plan {
-    pub(super) level: VectorLevel,
+    pub(super) level: Arc<VectorLevel>,
     pub(super) wanted: Wanted,
     pub(super) test: RowTest,
     pub(super) batches: Batches,

@@ -1,6 +1,6 @@
 //! A store, opened.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_geometry::GeometryKind;
 use shardine_geometry::zarr_vectors::{Level, Root, kind_from_name};
@@ -34,6 +34,8 @@ pub struct VectorStore {
     pub(super) levels: Vec<u64>,
     pub(super) kind: GeometryKind,
     pub(super) notes: Vec<String>,
+    /// Levels that were opened: with their arrays open, what the engine knows of shards is kept.
+    open: Mutex<Vec<Arc<VectorLevel>>>,
 }
 
 impl VectorStore {
@@ -79,6 +81,7 @@ impl VectorStore {
             levels: Vec::new(),
             kind: GeometryKind::Points,
             notes: Vec::new(),
+            open: Mutex::default(),
         };
         let parametric = store.find_levels(group)?;
         store.kind = store.find_kind(parametric)?;
@@ -101,7 +104,11 @@ impl VectorStore {
         };
         let mut parametric = false;
         for child in children {
-            parametric |= child.name == parametric::GROUP;
+            if child.name == parametric::GROUP {
+                child.node?;
+                parametric = true;
+                continue;
+            }
             let Ok(number) = child.name.parse::<u64>() else { continue };
             if number.to_string() == child.name
                 && let Node::Group(level) = child.node?
@@ -161,8 +168,8 @@ impl VectorStore {
         &self.notes
     }
 
-    /// Begins to read what a query asks for. Reads documents, and of the index of objects what the
-    /// query needs; cells are read as batches are taken.
+    /// Begins to read what a query asks for. Reads documents, those of a level once, and of the
+    /// index of objects what the query needs; cells are read as batches are taken.
     pub fn query(&self, query: &VectorQuery) -> Result<VectorRows, Error> {
         VectorRows::new(self, query)
     }
@@ -186,8 +193,15 @@ impl VectorStore {
         })
     }
 
-    pub(super) fn level(&self, level: u64) -> Result<VectorLevel, Error> {
-        VectorLevel::open(self, level)
+    /// A level, opened once: its documents are those of the first query.
+    pub(super) fn level(&self, level: u64) -> Result<Arc<VectorLevel>, Error> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.iter().find(|one| one.document.level == level) {
+            return Ok(Arc::clone(found));
+        }
+        let opened = Arc::new(VectorLevel::open(self, level)?);
+        open.push(Arc::clone(&opened));
+        Ok(opened)
     }
 
     pub(super) fn wrong(&self, source: VectorsError) -> Error {

@@ -40,17 +40,7 @@ impl RowForm {
     fn coordinate(&self, bytes: &[u8], axis: usize) -> f64 {
         let size = self.scalar.size();
         let at = self.coordinates + axis * size;
-        let value = bytes.get(at..at + size).unwrap_or_default();
-        let narrow = |bytes: &[u8]| bytes.first_chunk::<4>().map(|b| f32::from_le_bytes(*b));
-        let wide = |bytes: &[u8]| bytes.first_chunk::<8>().map(|b| f64::from_le_bytes(*b));
-        match self.scalar {
-            Scalar::Float32 => narrow(value).map_or(0.0, f64::from),
-            Scalar::Float64 => wide(value).unwrap_or(0.0),
-            Scalar::Uint64 => {
-                value.first_chunk::<8>().map_or(0.0, |b| u64::from_le_bytes(*b) as f64)
-            }
-            scalar => scalar.integer(value).unwrap_or(0) as f64,
-        }
+        bytes.get(at..at + size).map_or(0.0, |value| self.scalar.number(value))
     }
 }
 

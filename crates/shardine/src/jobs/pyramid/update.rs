@@ -13,7 +13,7 @@ use shardine_store::{ObjectTimes, StoreExt};
 use super::build::PYRAMID_MARKER;
 use super::geometry::grid_of;
 use super::image::PyramidImage;
-use super::source::Reducing;
+use super::source::reducing;
 use super::{LevelCounts, PyramidError, PyramidLevel, PyramidOptions, PyramidSummary};
 use crate::engine::Cells;
 use crate::jobs::JobContext;
@@ -269,7 +269,7 @@ impl Renewal<'_> {
     fn write(&self, boxes: &[Selection]) -> Result<LevelCounts, Error> {
         let Self { context, finer, level, .. } = self;
         context.check()?;
-        let source = Reducing::new(finer, &level.kernel, &level.factors);
+        let source = reducing(finer, &level.kernel, &level.factors);
         let watched = Watched { source: &source, context };
         let progress = counting(context, 0, level.array.decoded_len());
         let options = WriteOptions::new().progress(progress);

@@ -14,11 +14,13 @@ use super::places::BuiltLevel;
 use super::plan::{LevelPlan, Plan};
 use super::{PyramidError, PyramidLevel, PyramidOptions, PyramidSummary};
 use crate::jobs::JobContext;
+use crate::jobs::copy::keys::parent;
 use crate::jobs::frame::{
-    Beginning, JobError, JobKind, Marker, Part, PartEnd, Start, remove_leftovers_below,
-    source_state, stable_hash,
+    Beginning, JobError, JobKind, Marker, Part, PartEnd, Start, remove_leftovers,
+    remove_leftovers_below, source_state, stable_hash,
 };
 use crate::jobs::rebuild::PartOutcome;
+use crate::jobs::whole::{check_walked, refuse};
 use crate::{Error, Location};
 
 /// The object in an image that says which levels are being made.
@@ -67,6 +69,8 @@ impl Build<'_> {
         if !marker.is_at(at)? {
             // A rebuild that is asked for is made: the finest level may have changed since.
             if !options.overwrite && self.is_complete()? {
+                // A run that was killed at its very end has left the file of its lock.
+                remove_leftovers(at, at.path.as_ref())?;
                 (summary.unchanged, summary.outcome) = (true, PartOutcome::AlreadyThere);
                 return Ok(summary);
             }
@@ -75,6 +79,8 @@ impl Build<'_> {
         if part.is_some() {
             self.check_parts()?;
         }
+        // What is behind a link may change without anyone seeing it.
+        check_walked(image.finest.location())?;
         let state = self.state(part.is_some())?;
         let finest = image.image()?.levels.first().map(|level| level.path.clone());
         let finest = finest.unwrap_or_default();
@@ -277,6 +283,7 @@ impl Build<'_> {
         for level in &self.plan.levels {
             let home = self.home(level)?;
             let listed = image.levels.iter().any(|old| old.path == level.path);
+            refuse_unlisted(&home)?;
             if !listed && !home.store.list(home.path.as_ref())?.is_empty() {
                 return Err(PyramidError::InTheWay { at: home.to_string() }.into());
             }
@@ -312,6 +319,15 @@ impl Build<'_> {
         let objects = objects.iter().map(|object| (&object.key, object.listed));
         Ok(Some(source_state::of_objects(objects)))
     }
+}
+
+/// Refuses a link, or something else that is not listed, with the name of a level that is to be
+/// made: what is behind it belongs to someone else.
+fn refuse_unlisted(home: &Location) -> Result<(), Error> {
+    let folder = home.path.as_ref().and_then(parent);
+    let mut listing = home.store.list(folder.as_ref())?;
+    listing.unlisted.retain(|unlisted| unlisted.key.is_some() && unlisted.key == home.path);
+    refuse(&home.at(folder), &listing.unlisted, 0)
 }
 
 /// The combined counts of all parts.

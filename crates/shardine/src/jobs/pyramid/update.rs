@@ -21,6 +21,7 @@ use crate::jobs::frame::{JobError, Part};
 use crate::jobs::import::counting;
 use crate::jobs::rebuild::PartOutcome;
 use crate::jobs::watched::Watched;
+use crate::jobs::whole::check_walked;
 use crate::ome::LevelPlacement;
 use crate::selection::{Axis, Selection};
 use crate::{Array, ArrayNode, Error, Node, WriteOptions, WriteReport};
@@ -61,7 +62,12 @@ pub(super) fn update(
         None if image.location.store.folders().is_none() => {
             return Err(PyramidError::NoTimes { at: at() }.into());
         }
-        None => None,
+        None => {
+            // What is behind a link may change without anyone seeing it.
+            check_walked(image.finest.location())?;
+            levels.iter().try_for_each(|level| check_walked(level.array.location()))?;
+            None
+        }
     };
     let mut summary = PyramidSummary {
         method,

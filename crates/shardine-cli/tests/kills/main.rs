@@ -8,6 +8,7 @@ mod migrate;
 #[allow(dead_code, reason = "shared with the tests of the library")]
 mod ome;
 mod program;
+mod pyramid;
 mod repack;
 #[path = "../../../shardine/tests/common/trees.rs"]
 #[allow(dead_code, reason = "shared with the tests of the library")]

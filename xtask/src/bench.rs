@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{
-    bench_ome, bench_precomputed, bench_remote, bench_repack, instructions, usage, value, venv,
+    bench_ome, bench_precomputed, bench_pyramid, bench_remote, bench_repack, instructions, usage,
+    value, venv,
 };
 
 pub fn main(args: &[String]) -> Result {
@@ -26,6 +27,9 @@ pub fn main(args: &[String]) -> Result {
     if args.iter().any(|option| option == "--repack") {
         return bench_repack::main(args);
     }
+    if args.iter().any(|option| option == "--pyramid") {
+        return bench_pyramid::main(args);
+    }
     let mut passed: Vec<String> = Vec::new();
     let mut out: Option<String> = None;
     let mut quick = false;
@@ -42,13 +46,7 @@ pub fn main(args: &[String]) -> Result {
         }
     }
     let partial = quick || passed.iter().any(|word| word != "--syscalls");
-    let out = match out {
-        // Relative to the caller's working directory.
-        Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
-        // Only a full run is worth keeping in the repository.
-        None if partial => target_dir().join("bench/report"),
-        None => root().join("docs/bench"),
-    };
+    let out = out_folder(out, partial);
     let python = venv::ensure_bench()?;
     Cmd::cargo("build --release --manifest-path peers/bench/Cargo.toml").run()?;
     let target = shared_target_dir().unwrap_or_else(|| root().join("peers/bench/target"));
@@ -67,4 +65,15 @@ pub fn main(args: &[String]) -> Result {
         .arg(out)
         .args(passed)
         .run()
+}
+
+/// Where a report goes.
+pub fn out_folder(given: Option<String>, is_partial: bool) -> PathBuf {
+    match given {
+        // Relative to the caller's working directory.
+        Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
+        // Only a full run is worth keeping in the repository.
+        None if is_partial => target_dir().join("bench/report"),
+        None => root().join("docs/bench"),
+    }
 }

@@ -3,8 +3,7 @@
 //! The crate in `peers/bench` does the work; this prepares what it needs: the Python environment,
 //! the build, the folders.
 
-use std::path::PathBuf;
-
+use crate::bench::out_folder;
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{usage, value, venv};
 
@@ -29,13 +28,7 @@ pub fn main(args: &[String]) -> Result {
             _ => return Err(usage(format!("bench --precomputed does not take \"{option}\""))),
         }
     }
-    let out = match out {
-        // Relative to the caller's working directory.
-        Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
-        // Only a full run is worth keeping in the repository.
-        None if partial => target_dir().join("bench/report"),
-        None => root().join("docs/bench"),
-    };
+    let out = out_folder(out, partial);
     let python = venv::ensure_precomputed()?;
     Cmd::cargo("build --release --manifest-path peers/bench/Cargo.toml").run()?;
     let target = shared_target_dir().unwrap_or_else(|| root().join("peers/bench/target"));

@@ -4,8 +4,9 @@
 //! The crate in `peers/bench` does the work; this prepares what it needs: a release build of the
 //! command line tool, the Python environment, `zarrs_reencode`, the folders.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::bench::out_folder;
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{usage, value, venv};
 
@@ -31,13 +32,7 @@ pub fn main(args: &[String]) -> Result {
             _ => return Err(usage(format!("bench --repack does not take \"{option}\""))),
         }
     }
-    let out = match out {
-        // Relative to the caller's working directory.
-        Some(out) => std::path::absolute(&out).unwrap_or_else(|_| PathBuf::from(out)),
-        // Only a full run is worth keeping in the repository.
-        None if partial => target_dir().join("bench/report"),
-        None => root().join("docs/bench"),
-    };
+    let out = out_folder(out, partial);
     let python = venv::ensure_bench()?;
     let zarrs = target_dir().join("tools/bin/zarrs_reencode");
     if zarrs_takes_part {

@@ -6,6 +6,7 @@
 mod bench;
 mod bench_ome;
 mod bench_precomputed;
+mod bench_pyramid;
 mod bench_remote;
 mod bench_repack;
 mod debian;
@@ -92,6 +93,11 @@ cargo xtask <command>
   bench --precomputed [--quick] [--rounds N] [--only u8-raw,...] [--peers shardine,...] [--out FOLDER]
       Times writing, reading and random reads of precomputed volumes of 512^3 (--quick: 256^3) beside TensorStore,
       cloud-volume, wkw and a floor; the report is docs/bench/precomputed-results.md.
+
+  bench --pyramid [--rounds N] [--slow-rounds N] [--size small|full] [--peers floor,shardine,...]
+        [--out FOLDER]
+      Times making all levels of an image of 1 GiB beside TensorStore, ome-zarr-py, ngff-zarr,
+      igneous and a floor; what it measures is in docs/bench/pyramid.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

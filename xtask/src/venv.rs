@@ -16,6 +16,11 @@ pub fn ensure_bench() -> Result<PathBuf> {
     install(".venv-bench", "peers/bench/requirements.txt")
 }
 
+/// The same for the benchmark of pyramids.
+pub fn ensure_bench_pyramid() -> Result<PathBuf> {
+    install(".venv-pyramid", "peers/bench/pyramid-requirements.txt")
+}
+
 /// The same for the benchmark on a remote store.
 pub fn ensure_bench_remote() -> Result<PathBuf> {
     install(".venv-remote", "peers/bench-remote/requirements.txt")

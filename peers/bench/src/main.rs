@@ -1,19 +1,24 @@
 //! Times the engine beside other Zarr implementations; `cargo xtask bench` prepares and runs it.
 //!
 //! `drive` makes the data, starts one worker process per run and reports; `worker JOB` is one such
-//! process; `report RUNS OUT` makes the report of an earlier run again. `repack` and `precomputed`
-//! have the same and more for `cargo xtask bench --repack` and `--precomputed`.
+//! process; `report RUNS OUT` makes the report of an earlier run again. `repack`, `precomputed`
+//! and `pyramid` have the same and more for the options of `cargo xtask bench` of these names.
 
 mod block;
+mod chunks;
 mod drive;
 mod floor;
+mod growing;
 mod host;
 mod job;
 mod measure;
 mod memory;
 mod precomputed;
+mod process;
+mod pyramid;
 mod random;
 mod repack;
+mod runs;
 mod subject;
 mod volume;
 mod worker;
@@ -32,8 +37,9 @@ fn main() -> ExitCode {
         ["report", runs, out] => drive::report(Path::new(runs), Path::new(out)),
         ["repack", words @ ..] => repack::main(words),
         ["precomputed", words @ ..] => precomputed::main(words),
+        ["pyramid", words @ ..] => pyramid::main(words),
         _ => Err(
-            "usage: [repack|precomputed] drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench"
+            "usage: [repack|precomputed|pyramid] drive OPTIONS | worker JOB | report RUNS OUT; see cargo xtask bench"
                 .into(),
         ),
     };

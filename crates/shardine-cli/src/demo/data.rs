@@ -71,14 +71,14 @@ pub fn fill_box(of: fn([u64; 3]) -> u16, start: &[u64], shape: &[u64], out: &mut
     }
 }
 
-/// The metadata of the array of a level.
-pub fn array(level: usize) -> Result<ArrayMetadata, Failure> {
+/// The metadata of the finest level.
+pub fn array() -> Result<ArrayMetadata, Failure> {
     let data_type = DataType::parse_name("uint16").map_err(Failure::new)?;
     let words = [codec_words::DEFAULT.to_owned()];
     let codecs = codec_words::chain(&words, &data_type).map_err(Failure::new)?;
     let codecs = codec_specs_to_json(&codecs);
     ArrayMetadata::new(NewArray {
-        shape: level_shape(level),
+        shape: SHAPE.to_vec(),
         chunk_shape: SHARD.to_vec(),
         data_type,
         fill: None,
@@ -92,7 +92,7 @@ pub fn array(level: usize) -> Result<ArrayMetadata, Failure> {
 }
 
 /// An image with its levels, which have half of the voxels of the one before along each axis.
-fn image(name: &str) -> OmeMetadata {
+fn image(name: &str, levels: usize) -> OmeMetadata {
     let mut image = Image::default();
     image.name = Some(name.to_owned());
     for axis in ["z", "y", "x"] {
@@ -101,7 +101,7 @@ fn image(name: &str) -> OmeMetadata {
         image.axes.push(axis);
     }
     let finest = LevelPlacement::new(SCALE.to_vec(), vec![0.0; 3]);
-    for number in 0..LEVELS {
+    for number in 0..levels {
         let mut level = Level::default();
         level.path = number.to_string();
         image.levels.push(level);
@@ -112,9 +112,9 @@ fn image(name: &str) -> OmeMetadata {
     metadata
 }
 
-/// The attributes of the group of the image.
-pub fn image_attributes() -> Result<Map<String, Value>, Failure> {
-    let mut metadata = image("ball");
+/// The attributes of the group of the image, with so many levels.
+pub fn image_attributes(levels: usize) -> Result<Map<String, Value>, Failure> {
+    let mut metadata = image("ball", levels);
     let window = json!({ "min": 0, "max": 65535, "start": 0, "end": 800 });
     let channel = json!({ "label": "light", "color": "FFFFFF", "window": window });
     metadata.omero =
@@ -131,9 +131,9 @@ pub fn labels_attributes() -> Result<Map<String, Value>, Failure> {
     written(&metadata, Map::new())
 }
 
-/// The attributes of the group of the label image.
-pub fn label_attributes() -> Result<Map<String, Value>, Failure> {
-    let mut metadata = image("ball");
+/// The attributes of the group of the label image, with so many levels.
+pub fn label_attributes(levels: usize) -> Result<Map<String, Value>, Failure> {
+    let mut metadata = image("ball", levels);
     let label = json!({
         "colors": [
             { "label-value": 1, "rgba": [0, 128, 255, 128] },

@@ -1,7 +1,6 @@
 //! `shardine demo`: the whole tour on a small image.
 
 mod data;
-mod levels;
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,7 +10,7 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Map, Value, json};
-use shardine::jobs::{RepackOptions, RepackedArray, VerifyOptions};
+use shardine::jobs::{PyramidOptions, RepackOptions, RepackedArray, VerifyOptions, pyramid};
 use shardine::physical::PhysicalBox;
 use shardine::store::{Condition, CountingStore, FileStore, StoreExt};
 use shardine::zarr::CreateOptions;
@@ -28,7 +27,6 @@ use crate::ome::Look;
 use crate::tree::Tree;
 use crate::{units, write};
 use data::{LABEL, LABELS, LEVELS, MARK, MARK_VALUE, SHAPE, fill_box, level_shape};
-use levels::Method;
 
 /// Create, read, update, reshard and verify a small OME-Zarr image, and show what each step costs
 #[derive(Debug, Args)]
@@ -88,7 +86,7 @@ pub fn run(args: &Demo, machine: &Machine) -> Result<(), Failure> {
     stage.list(&*image, &name)?;
     let plane = stage.read_plane(&*image)?;
     let boxed = stage.read_box(&*image)?;
-    let update = stage.update(&*image)?;
+    let update = stage.update(&engine, &location, &*image)?;
     let packed = stage.reshard(&engine, &args.folder)?;
     let read = stage.check(&engine, &location)?;
     let verified = stage.verify(&engine, &location)?;
@@ -119,24 +117,27 @@ fn put_group(location: &Location, attributes: Map<String, Value>) -> Result<(), 
     Ok(())
 }
 
-/// Creates the levels of an image and writes the finest.
-fn create_image(
+/// Creates the finest level of an image and writes it.
+fn create_finest(
     engine: &Arc<Engine>,
     location: &Location,
     voxel: fn([u64; 3]) -> u16,
     replace: bool,
 ) -> Result<WriteReport, Failure> {
     let options = CreateOptions::new().overwrite(replace);
-    for level in 0..LEVELS {
-        let location = location.join(&level.to_string())?;
-        ArrayNode::create_with(engine, &location, data::array(level)?, &options)?;
-    }
+    let finest = ArrayNode::create_with(engine, &location.join("0")?, data::array()?, &options)?;
     let source = GeneratorSource::new(ELEMENT, |start, shape, out: &mut [u8]| {
         fill_box(voxel, start, shape, out);
         Ok(())
     });
-    let finest = ArrayNode::open(engine, &location.join("0")?)?;
     Ok(finest.write_from(Region::all(), &source, &WriteOptions::new())?)
+}
+
+/// Makes the lower levels of an image, in place of any that are there.
+fn make_levels(engine: &Arc<Engine>, image: &Location, replace: bool) -> Result<(), Failure> {
+    let options = PyramidOptions::new().levels(LEVELS).factors(&[2; 3]).overwrite(replace);
+    pyramid(engine, image, &options, &mut |_| ())?;
+    Ok(())
 }
 
 /// Whether there is an image from an earlier run to replace. Anything else is not touched.
@@ -197,8 +198,10 @@ impl Stage {
             units::shape(&SHAPE)
         ))?;
         let start = Instant::now();
-        put_group(location, data::image_attributes()?)?;
-        let report = create_image(engine, location, data::voxel, replace)?;
+        // The old levels are named until the new ones take their places.
+        let levels = if replace { LEVELS } else { 1 };
+        put_group(location, data::image_attributes(levels)?)?;
+        let report = create_finest(engine, location, data::voxel, replace)?;
         let seconds = start.elapsed().as_secs_f64();
         let chunks = report.chunks_encoded + report.chunks_empty;
         self.say(format!(
@@ -212,10 +215,11 @@ impl Stage {
         let labels = location.join(LABELS)?;
         put_group(&labels, data::labels_attributes()?)?;
         let label = location.join(LABEL)?;
-        put_group(&label, data::label_attributes()?)?;
-        create_image(engine, &label, data::label, replace)?;
-        for (at, method) in [(location, Method::Mean), (&label, Method::First)] {
-            levels::renew(&*open_in(engine, at)?, method, &[0; 3], &SHAPE)?;
+        put_group(&label, data::label_attributes(levels)?)?;
+        create_finest(engine, &label, data::label, replace)?;
+        let files = Location::root(Arc::new(self.store.inner().clone()));
+        for image in [&files, &files.join(LABEL)?] {
+            make_levels(engine, image, replace)?;
         }
         let smaller: Vec<String> =
             (1..LEVELS).map(|level| units::shape(&level_shape(level))).collect();
@@ -316,7 +320,12 @@ impl Stage {
         Ok(())
     }
 
-    fn update(&self, image: &dyn DataSet) -> Result<Value, Failure> {
+    fn update(
+        &self,
+        engine: &Arc<Engine>,
+        location: &Location,
+        image: &dyn DataSet,
+    ) -> Result<Value, Failure> {
         let array = image.array(0)?;
         self.head(&format!(
             "6. Update a region where all shards meet: write --region {UPDATED} --strategy in-place"
@@ -338,7 +347,8 @@ impl Stage {
         self.say(wrote(&report, seconds))?;
         self.say("then each index was switched: readers see either the old shard or the new one,")?;
         self.say("even if the writer is killed")?;
-        levels::renew(image, Method::Mean, &UPDATED_START, &UPDATED_SHAPE)?;
+        let options = PyramidOptions::new().update(true).region(region);
+        pyramid(engine, location, &options, &mut |_| ())?;
         self.say("the lower levels were renewed where it changed")?;
         let mut members = Map::new();
         members.insert("region".to_owned(), json!(UPDATED));

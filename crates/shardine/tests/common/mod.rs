@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 pub mod data_set;
+pub mod deaths;
 pub mod findings;
 pub mod odd_store;
 pub mod ome;
 pub mod ome5;
+pub mod trees;
 pub mod volumes;
 pub mod wkw;
 pub mod wrapped_store;

@@ -49,7 +49,7 @@ fn set_up_levels(root: &Path) {
 fn set_up_changed(root: &Path) {
     set_up_levels(root);
     let level = at(root).join("i/0").unwrap();
-    write(&ArrayNode::open(&engine(), &level).unwrap(), "3:9,2:5", 8);
+    write(&ArrayNode::open(&engine(), &level).unwrap(), CHANGED, 8);
 }
 
 /// The elements of each level that the image names.
@@ -65,6 +65,18 @@ fn levels(root: &Path) -> Result<Vec<Vec<u8>>, String> {
         Ok(array.read_elements(Region::all()).map_err(told)?.into_fixed().unwrap())
     };
     levels.iter().map(|level| read(&level.path)).collect()
+}
+
+/// What the update by times writes to first.
+const CHANGED: &str = "3:9,2:5";
+
+/// The finest level outside of what is written, if all levels that the image names can be read.
+fn unchanged(root: &Path) -> State {
+    let mut elements = finest(root)?;
+    for row in 3..9 {
+        elements[row * 20 + 2..row * 20 + 5].fill(0);
+    }
+    Ok(elements)
 }
 
 /// The finest level, if all levels that the image names can be read.
@@ -121,12 +133,32 @@ pub fn pyramids() -> Vec<Verb> {
             set_up: set_up_changed,
             run: |engine, root| {
                 let place = root.join("i").unwrap();
-                let region: Region = "3:9,2:5".parse().unwrap();
+                let region: Region = CHANGED.parse().unwrap();
                 let options = PyramidOptions::new().update(true).region(region);
                 pyramid(engine, &place, &options, &mut |_| ()).map_err(told)?;
                 Ok(String::new())
             },
             kept: finest,
+            done: all,
+            again: true,
+        },
+        Verb {
+            // The files of the scene have any times, so that the change comes first.
+            name: "update of a pyramid by times",
+            set_up: set_up_levels,
+            run: |engine, root| {
+                let place = root.join("i").unwrap();
+                let array = ArrayNode::open(engine, &place.join("0").unwrap()).map_err(told)?;
+                let region: Region = CHANGED.parse().unwrap();
+                let elements = Elements::Fixed(noise(6 * 3, 8));
+                array
+                    .write_elements(&region, elements.as_ref(), &WriteOptions::new())
+                    .map_err(told)?;
+                let options = PyramidOptions::new().update(true);
+                pyramid(engine, &place, &options, &mut |_| ()).map_err(told)?;
+                Ok(String::new())
+            },
+            kept: unchanged,
             done: all,
             again: true,
         },

@@ -8,7 +8,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use serde_json::{Value, json};
 use shardine::jobs::{
@@ -20,46 +19,14 @@ use shardine::zarr::change_attributes;
 use shardine::{Error, Location};
 use tempfile::TempDir;
 
+use crate::common::deaths::Deaths;
 use crate::common::engine;
 use crate::common::ome::Files;
+use crate::common::trees::{folder, has_links, tree};
 use crate::migrate::fill;
-
-/// A folder in memory where there is one.
-fn folder() -> TempDir {
-    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
-}
 
 fn at(path: &Path) -> Location {
     Location::root(Arc::new(FileStore::new(path)))
-}
-
-/// Everything in a folder; links as what they lead to, with a note.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_path_buf()]);
-    while let Some(next) = waiting.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let entry = entry.unwrap();
-            let path = entry.path();
-            let name = path.strip_prefix(folder).unwrap().to_owned();
-            let kind = entry.file_type().unwrap();
-            if kind.is_dir() {
-                waiting.push(path);
-            } else if kind.is_symlink() {
-                found.insert(name, b"a link".to_vec());
-            } else {
-                found.insert(name, fs::read(&path).unwrap());
-            }
-        }
-    }
-    found
-}
-
-fn restore(files: &BTreeMap<PathBuf, Vec<u8>>, to: &Path) {
-    for (name, bytes) in files {
-        let path = to.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
 }
 
 /// The documents that someone finds who opens the outermost node and goes on in its version.
@@ -78,22 +45,6 @@ fn seen(root: &Path, nodes: &[String]) -> BTreeMap<String, Value> {
         }
     }
     seen
-}
-
-/// Fails at a step, and at all steps after it: as if the process had died.
-#[derive(Debug)]
-struct Dies {
-    at: usize,
-    steps: AtomicUsize,
-}
-
-impl DiskObserver for Dies {
-    fn before(&self, _: DiskStep<'_>) -> Verdict {
-        match self.steps.fetch_add(1, Ordering::SeqCst) >= self.at {
-            true => Verdict::Fail(io::Error::other("died")),
-            false => Verdict::Go,
-        }
-    }
 }
 
 fn run(location: &Location, options: &MigrateOptions) -> Result<MigrateSummary, Error> {
@@ -118,76 +69,32 @@ fn dies_everywhere(
     let nodes = files.nodes();
     let (old_tree, old, was_ok) = (tree(&root), seen(&root, &nodes), is_ok(&root));
     run(&at(&root), options).unwrap();
-    let (new_tree, new) = (tree(&root), seen(&root, &nodes));
+    let new = seen(&root, &nodes);
     assert_ne!(old, new);
-    let options = options.clone();
-    let scene = Scene { nodes, old_tree, new_tree, old, new, was_ok, options };
-    let steps = scene.die_at(usize::MAX).unwrap_err();
-    let (next, news) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    // Most of the time is spent waiting.
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                loop {
-                    let step = next.fetch_add(stride, Ordering::SeqCst);
-                    if step >= steps {
-                        break;
-                    }
-                    let is_new = scene.die_at(step).unwrap();
-                    news.fetch_add(usize::from(is_new), Ordering::SeqCst);
-                }
-            });
-        }
-    });
-    let (tried, news) = (steps.div_ceil(stride), news.load(Ordering::SeqCst));
-    println!("{tried} of {steps} steps: {news} times the new one");
-    assert!(news < tried && (stride > 1 || news > 0));
+    let (deaths, news) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let steps = Deaths {
+        old: &old_tree,
+        stride,
+        run: &|root| run(root, options).map(drop),
+        check: &|root, step| {
+            let now = seen(root, &nodes);
+            assert!(now == old || now == new, "neither old nor new after {step} steps");
+            assert!(is_ok(root) || now == old && !was_ok, "damaged after {step} steps");
+            deaths.fetch_add(1, Ordering::SeqCst);
+            news.fetch_add(usize::from(now == new), Ordering::SeqCst);
+        },
+    }
+    .everywhere();
+    let (deaths, news) = (deaths.into_inner(), news.into_inner());
+    println!("{news} times the new one");
+    assert!(news < deaths && (stride > 1 || news > 0));
     steps
-}
-
-/// A hierarchy before and after a migration.
-struct Scene {
-    nodes: Vec<String>,
-    old_tree: BTreeMap<PathBuf, Vec<u8>>,
-    new_tree: BTreeMap<PathBuf, Vec<u8>>,
-    old: BTreeMap<String, Value>,
-    new: BTreeMap<String, Value>,
-    /// Whether there was nothing wrong with the old one.
-    was_ok: bool,
-    options: MigrateOptions,
 }
 
 /// Whether nothing is damaged, and every array can be read.
 fn is_ok(root: &Path) -> bool {
     let options = VerifyOptions::new().decode(true);
     verify(&engine(), &at(root), &options, &mut |_| {}).unwrap().is_ok()
-}
-
-impl Scene {
-    /// Lets the migration die at a step, and finishes it; whether the new hierarchy was there in
-    /// between. The number of its steps if there are fewer.
-    fn die_at(&self, step: usize) -> Result<bool, usize> {
-        let (folder, options) = (folder(), &self.options);
-        let root = folder.path().join("h.zarr");
-        restore(&self.old_tree, &root);
-        let dies = Arc::new(Dies { at: step, steps: AtomicUsize::new(0) });
-        let watched = Location::root(Arc::new(FileStore::observed(&root, dies.clone())));
-        let first = run(&watched, options);
-        let steps = dies.steps.load(Ordering::SeqCst);
-        if steps <= step {
-            first.unwrap();
-            return Err(steps);
-        }
-        let now = seen(&root, &self.nodes);
-        assert!(now == self.old || now == self.new, "neither old nor new after {step} steps");
-        assert!(is_ok(&root) || now == self.old && !self.was_ok, "damaged after {step} steps");
-        run(&at(&root), options).unwrap_or_else(|error| panic!("after {step} steps: {error}"));
-        let finished = tree(&root);
-        let names = |tree: &BTreeMap<PathBuf, _>| tree.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&finished), names(&self.new_tree), "{step}");
-        assert!(finished == self.new_tree, "other bytes after {step} steps");
-        Ok(now == self.new)
-    }
 }
 
 fn hierarchy() -> Files {
@@ -331,7 +238,7 @@ fn an_interrupted_change_of_documents_is_told_of_and_ended_by_repair() {
         // A copy is whole, and has no links.
         let copy = folder.path().join("copy.zarr");
         shardine::jobs::copy(&place, &at(&copy), &shardine::jobs::CopyOptions::new()).unwrap();
-        assert!(!tree(&copy).values().any(|bytes| bytes == b"a link"));
+        assert!(!has_links(&tree(&copy)));
         let options = RepairOptions::new(at(&folder.path().join("aside")));
         let mut kinds = Vec::new();
         repair(&engine(), &place, &options, &mut |done| kinds.push(done.kind)).unwrap();
@@ -343,6 +250,6 @@ fn an_interrupted_change_of_documents_is_told_of_and_ended_by_repair() {
             let found = &document["attributes"]["ome"]["version"];
             assert!(found.is_null() || found == version, "{node}: {found}");
         }
-        assert!(!tree(&root).values().any(|bytes| bytes == b"a link"));
+        assert!(!has_links(&tree(&root)));
     }
 }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::floor::Recoding;
 use super::options::Options;
 use super::plan::{CHUNK, Source, Subject, Work};
-use super::process::{Usage, measure, run, sync};
-use super::record::{Record, Run};
 use super::report;
 use crate::Result;
 use crate::drive::{folder_size, warm};
 use crate::host::{Host, said};
+use crate::process::{Usage, measure, run, sync};
+use crate::runs::{Record, Run};
 use crate::worker::empty;
 
 /// Raised when the same names would hold other data.
@@ -212,6 +212,7 @@ impl Bench {
             subject: subject.name().to_owned(),
             round,
             checked,
+            difference: None,
             usage,
         })
     }

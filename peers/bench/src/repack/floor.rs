@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::chunks::{Stored, stored};
 use crate::Result;
 use crate::block::{Block, Triple, each, index, product};
+use crate::chunks::{Stored, stored};
 use crate::floor::Coder;
+use crate::growing::Growing;
 use crate::job::Compressor;
 
 const ELEMENT: usize = 2;
@@ -33,16 +34,6 @@ pub struct Recoding {
     pub from: u64,
     pub to: u64,
     pub shard: u64,
-}
-
-/// A shard that grows at its end.
-struct Growing {
-    file: File,
-    end: AtomicU64,
-    /// Chunks that are still to come.
-    missing: AtomicUsize,
-    /// Offset and length of each chunk.
-    entries: Vec<[AtomicU64; 2]>,
 }
 
 impl Recoding {
@@ -81,20 +72,12 @@ impl Recoding {
     }
 
     fn shards(&self) -> Result<BTreeMap<Triple, Growing>> {
-        let entries = (self.shard / self.to).pow(3);
-        let mut shards = BTreeMap::new();
-        for cell in Block::whole(self.shape).cells([self.shard; 3]).points() {
-            let folder = self.target.join(format!("c/{}/{}", cell[0], cell[1]));
-            fs::create_dir_all(&folder)?;
-            let shard = Growing {
-                file: File::create_new(folder.join(cell[2].to_string()))?,
-                end: AtomicU64::new(0),
-                missing: AtomicUsize::new(usize::try_from(entries)?),
-                entries: (0..entries).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
-            };
-            shards.insert(cell, shard);
-        }
-        Ok(shards)
+        let shard = [self.shard; 3];
+        let cells = Block::whole(self.shape).cells(shard).points();
+        let create = |cell| {
+            Ok((cell, Growing::create(&self.target, cell, self.shape, shard, self.to)?))
+        };
+        cells.map(create).collect()
     }
 
     fn recode(
@@ -121,30 +104,9 @@ impl Recoding {
             let cell = place.map(|n| n / self.shard);
             let inside = place.map(|n| n % self.shard / self.to);
             let shard = shards.get(&cell).ok_or("outside of the array")?;
-            shard.add(index(inside, [self.shard / self.to; 3]), encoder.encode()?)?;
+            shard.add(inside, encoder.encode()?)?;
         }
         Ok(())
-    }
-}
-
-impl Growing {
-    /// Writes a chunk; after the last one the index.
-    fn add(&self, entry: usize, encoded: &[u8]) -> Result {
-        let offset = self.end.fetch_add(encoded.len() as u64, Ordering::Relaxed);
-        self.file.write_all_at(encoded, offset)?;
-        self.entries[entry][0].store(offset, Ordering::Relaxed);
-        self.entries[entry][1].store(encoded.len() as u64, Ordering::Relaxed);
-        // Whoever takes the last one sees what all the others have stored.
-        if self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return Ok(());
-        }
-        let mut bytes: Vec<u8> = Vec::with_capacity(self.entries.len() * 16 + 4);
-        for number in self.entries.iter().flatten() {
-            bytes.extend_from_slice(&number.load(Ordering::Relaxed).to_le_bytes());
-        }
-        let sum = crc32c::crc32c(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        Ok(self.file.write_all_at(&bytes, self.end.load(Ordering::Relaxed))?)
     }
 }
 

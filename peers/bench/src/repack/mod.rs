@@ -4,27 +4,26 @@
 //! Everyone runs as a process of its own, from its start until all is on the disk. The driver stays
 //! small; what takes memory here (data, checks) is done by processes too.
 
-mod chunks;
 mod drive;
 mod floor;
 mod options;
 mod plan;
-mod process;
-mod record;
-mod report;
+pub mod report;
 
 use std::fs;
 use std::path::Path;
 
 use crate::Result;
 use crate::block::Triple;
+use crate::chunks;
+use crate::runs::Record;
 
 /// Runs one of the parts.
 pub fn main(words: &[&str]) -> Result {
     match words {
         ["drive", options @ ..] => drive::main(options),
         ["report", runs, out] => {
-            report::write(&record::Record::load(Path::new(runs))?, Path::new(out))
+            report::write(&Record::load(Path::new(runs))?, Path::new(out))
         }
         ["volume", path, shape] => volume(Path::new(path), shape),
         ["compare", one, other] => chunks::compare(Path::new(one), Path::new(other)),
@@ -37,7 +36,7 @@ pub fn main(words: &[&str]) -> Result {
 }
 
 /// Makes the image that all arrays hold.
-fn volume(path: &Path, shape: &str) -> Result {
+pub fn volume(path: &Path, shape: &str) -> Result {
     let shape: Vec<u64> =
         shape.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
     let shape: Triple = shape.try_into().map_err(|_| "a volume has three axes")?;

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use super::plan::{FULL, RECODING_MEMORY, Scale, Subject, WORKS, Work};
-use super::record::{Record, Run};
 use crate::Result;
 use crate::drive::middle;
 use crate::host::Host;
+use crate::process::Usage;
+use crate::runs::{Record, Run};
 
 /// What is to be reached.
 const MOVING_TO_COPY: f64 = 1.5;
@@ -48,8 +49,13 @@ fn text(record: &Record) -> Result<String> {
     Ok(text)
 }
 
+/// What someone took until all was on the disk, over what another took in the same round.
+fn ratios(record: &Record, work: &Work, subject: Subject, other: Subject) -> Vec<f64> {
+    record.ratios(work.name, subject.name(), other.name(), Usage::seconds)
+}
+
 /// One line of the goals.
-fn goal(
+pub fn goal(
     text: &mut String,
     what: &str,
     figure: &str,
@@ -65,14 +71,14 @@ fn goals(text: &mut String, record: &Record) -> Result {
     for work in &WORKS {
         for subject in [Subject::Shardine, Subject::ShardineInPlace] {
             let what = |of: &str| format!("**{}** {}: {of}", work.name, subject.name());
-            let runs = record.of(work, subject);
+            let runs = record.of(work.name, subject.name());
             let Some(peak) = runs.iter().map(|run| run.usage.peak).max() else { continue };
             let (beside, most, memory) = if work.moves {
                 (Subject::Copy, MOVING_TO_COPY, MOVING_MEMORY)
             } else {
                 (Subject::Floor, RECODING_TO_FLOOR, RECODING_MEMORY)
             };
-            let ratios = record.ratios(work, subject, beside);
+            let ratios = ratios(record, work, subject, beside);
             if !ratios.is_empty() {
                 let ratio = middle(ratios);
                 let what = what(&format!("time / {}", beside.name()));
@@ -102,7 +108,7 @@ fn goals(text: &mut String, record: &Record) -> Result {
 /// The peer that takes the least time, and that over shardine's.
 fn quickest(record: &Record, work: &Work) -> Option<(Subject, f64)> {
     let ratio = |peer| {
-        let ratios = record.ratios(work, peer, Subject::Shardine);
+        let ratios = ratios(record, work, peer, Subject::Shardine);
         (!ratios.is_empty()).then(|| (peer, middle(ratios)))
     };
     Subject::PEERS.into_iter().filter_map(ratio).min_by(|a, b| a.1.total_cmp(&b.1))
@@ -120,7 +126,7 @@ fn table(text: &mut String, record: &Record, scale: &Scale, work: &Work) -> Resu
         "| | runs | seconds | least..most | of which sync | / cp | / shardine | CPU s | peak MiB |\n|---|---|---|---|---|---|---|---|---|"
     )?;
     for subject in Subject::ALL {
-        let runs = record.of(work, subject);
+        let runs = record.of(work.name, subject.name());
         if runs.is_empty() {
             continue;
         }
@@ -128,7 +134,7 @@ fn table(text: &mut String, record: &Record, scale: &Scale, work: &Work) -> Resu
         let seconds = all(&|run| run.usage.seconds());
         let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
         let most = seconds.iter().copied().fold(0.0, f64::max);
-        let ratio = |other| match record.ratios(work, subject, other) {
+        let ratio = |other| match ratios(record, work, subject, other) {
             none if none.is_empty() => String::new(),
             ratios => figure(middle(ratios)),
         };
@@ -148,10 +154,10 @@ fn table(text: &mut String, record: &Record, scale: &Scale, work: &Work) -> Resu
     Ok(())
 }
 
-fn mebibytes(bytes: u64) -> f64 {
+pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-fn figure(ratio: f64) -> String {
+pub fn figure(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
 }

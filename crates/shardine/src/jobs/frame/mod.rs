@@ -16,6 +16,8 @@ pub(super) use carry::carry_over;
 pub use context::{CancelToken, JobContext, JobProgress};
 pub use error::JobError;
 pub(super) use exchange::{Built, Exchange, Replacing, WAIT};
-pub(super) use marker::{Beginning, JobKind, Marker, PartEnd, Start, remove_leftovers_below};
+pub(super) use marker::{
+    Beginning, JobKind, Marker, PartEnd, Start, remove_leftovers, remove_leftovers_below,
+};
 pub use part::Part;
 pub(super) use part::stable_hash;

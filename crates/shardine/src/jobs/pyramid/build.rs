@@ -4,28 +4,24 @@
 //! the image's own document does, which is written last. Levels that it has are built beside them
 //! and exchanged in the end (`replace.rs`).
 
-use std::collections::HashSet;
-
 use serde_json::{Value, json};
-use shardine_store::{Condition, StoreExt};
+use shardine_store::StoreExt;
 
-use super::image::{LevelPlan, Plan, PyramidImage};
+use super::geometry::Grid;
+use super::image::PyramidImage;
 use super::output::LevelCounts;
-use super::pass::{Pass, PassLevel};
-use super::replace::Replaced;
-use super::{PyramidError, PyramidLevel, PyramidOptions, PyramidSummary, PyramidTask};
+use super::places::BuiltLevel;
+use super::plan::{LevelPlan, Plan};
+use super::{PyramidError, PyramidLevel, PyramidOptions, PyramidSummary};
 use crate::jobs::JobContext;
-use crate::jobs::frame::marker::is_report;
+use crate::jobs::copy::keys::parent;
 use crate::jobs::frame::{
-    Beginning, JobError, JobKind, Marker, Part, PartEnd, Start, remove_leftovers_below,
-    source_state, stable_hash,
+    Beginning, JobError, JobKind, Marker, Part, PartEnd, Start, remove_leftovers,
+    remove_leftovers_below, source_state, stable_hash,
 };
 use crate::jobs::rebuild::PartOutcome;
-use crate::jobs::repack::is_stale;
-use crate::ome::OmeMetadata;
-use crate::zarr::metadata::{GroupMetadata, ZarrFormat};
-use crate::zarr::{change_attributes, formats_at, renew_consolidated_above};
-use crate::{Array, ArrayNode, Error, Location};
+use crate::jobs::whole::{check_walked, refuse};
+use crate::{Error, Location};
 
 /// The object in an image that says which levels are being made.
 pub const PYRAMID_MARKER: &str = ".shardine-pyramid.json";
@@ -44,17 +40,6 @@ pub(super) enum Work {
     Begin,
     /// What comes after all tasks.
     Finish,
-}
-
-/// A level in the place where it is built.
-pub(super) struct BuiltLevel<'p> {
-    pub plan: &'p LevelPlan,
-    /// Where it is in the end.
-    pub home: Location,
-    /// Where it is built.
-    pub array: ArrayNode,
-    /// The old level, if there is one.
-    pub replaced: Option<Replaced>,
 }
 
 /// A job on an image.
@@ -84,6 +69,8 @@ impl Build<'_> {
         if !marker.is_at(at)? {
             // A rebuild that is asked for is made: the finest level may have changed since.
             if !options.overwrite && self.is_complete()? {
+                // A run that was killed at its very end has left the file of its lock.
+                remove_leftovers(at, at.path.as_ref())?;
                 (summary.unchanged, summary.outcome) = (true, PartOutcome::AlreadyThere);
                 return Ok(summary);
             }
@@ -92,6 +79,8 @@ impl Build<'_> {
         if part.is_some() {
             self.check_parts()?;
         }
+        // What is behind a link may change without anyone seeing it.
+        check_walked(image.finest.location())?;
         let state = self.state(part.is_some())?;
         let finest = image.image()?.levels.first().map(|level| level.path.clone());
         let finest = finest.unwrap_or_default();
@@ -120,24 +109,7 @@ impl Build<'_> {
         summary.resumed = start == Start::Resumed;
         let is_switching = levels.iter().any(BuiltLevel::is_switched);
         if summary.resumed && !is_switching {
-            let begun = marker.begun(&finest);
-            if part.is_some() && begun != state {
-                let at = image.finest.location().to_string();
-                return Err(JobError::SourceChanged { at }.into());
-            }
-            if part.is_none() && (state.is_none() || begun != state) {
-                // What was made from another state, or from an unknown one, is of no use.
-                self.clear(&levels, &[])?;
-                levels = self.places()?;
-                if let Some(state) = state {
-                    marker.record_sources(at, [(finest.as_str(), state)])?;
-                }
-            }
-            if part.is_none() {
-                for level in &levels {
-                    remove_leftovers_below(level.array.location())?;
-                }
-            }
+            levels = self.reuse(levels, &mut marker, &finest, state, part)?;
         }
         if let Some(part) = part {
             // This part runs again, and until it is done the job must not be finished.
@@ -180,6 +152,38 @@ impl Build<'_> {
         Ok(self.told(summary, &counts, tell))
     }
 
+    /// Keeps what an earlier run has made from the same state of the finest level, and removes
+    /// everything else of it.
+    fn reuse<'b>(
+        &'b self,
+        mut levels: Vec<BuiltLevel<'b>>,
+        marker: &mut Marker,
+        finest: &str,
+        state: Option<u64>,
+        part: Option<Part>,
+    ) -> Result<Vec<BuiltLevel<'b>>, Error> {
+        let begun = marker.begun(finest);
+        if part.is_some() {
+            if begun != state {
+                let at = self.image.finest.location().to_string();
+                return Err(JobError::SourceChanged { at }.into());
+            }
+            return Ok(levels);
+        }
+        if state.is_none() || begun != state {
+            // What was made from another state, or from an unknown one, is of no use.
+            self.clear(&levels, &[])?;
+            levels = self.places()?;
+            if let Some(state) = state {
+                marker.record_sources(&self.image.location, [(finest, state)])?;
+            }
+        }
+        for level in &levels {
+            remove_leftovers_below(level.array.location())?;
+        }
+        Ok(levels)
+    }
+
     /// What is requested: equal requests have equal results.
     fn request(&self) -> Value {
         let mut bytes = Vec::new();
@@ -210,7 +214,7 @@ impl Build<'_> {
     }
 
     fn summary(&self) -> PyramidSummary {
-        let level = |level: &LevelPlan, grid: &super::geometry::Grid| PyramidLevel {
+        let level = |level: &LevelPlan, grid: &Grid| PyramidLevel {
             path: level.path.clone(),
             shape: level.metadata.shape().to_vec(),
             factors: level.factors.clone(),
@@ -266,21 +270,6 @@ impl Build<'_> {
         Ok(true)
     }
 
-    /// Whether a level has its documents at a location, which come after everything else.
-    fn is_documented(&self, level: &LevelPlan, place: &Location) -> Result<bool, Error> {
-        for (name, document) in &level.documents {
-            let found = place.store.get(&place.key(name)?)?;
-            if found.is_none_or(|found| *found != **document) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn home(&self, level: &LevelPlan) -> Result<Location, Error> {
-        self.image.place(&level.path)
-    }
-
     /// Refuses to begin where levels, or other things, already are.
     fn check_free(&self) -> Result<(), Error> {
         let image = self.image.image()?;
@@ -294,6 +283,7 @@ impl Build<'_> {
         for level in &self.plan.levels {
             let home = self.home(level)?;
             let listed = image.levels.iter().any(|old| old.path == level.path);
+            refuse_unlisted(&home)?;
             if !listed && !home.store.list(home.path.as_ref())?.is_empty() {
                 return Err(PyramidError::InTheWay { at: home.to_string() }.into());
             }
@@ -314,7 +304,7 @@ impl Build<'_> {
     }
 
     /// A number that changes when the finest level is written to; `None` where that cannot be told.
-    pub fn state(&self, for_parts: bool) -> Result<Option<u64>, Error> {
+    pub(super) fn state(&self, for_parts: bool) -> Result<Option<u64>, Error> {
         let finest = &self.image.finest;
         if let Some(state) = source_state::of_files(finest.location())? {
             return Ok(Some(state));
@@ -329,331 +319,15 @@ impl Build<'_> {
         let objects = objects.iter().map(|object| (&object.key, object.listed));
         Ok(Some(source_state::of_objects(objects)))
     }
-
-    /// The levels in the places where they are built.
-    pub fn places(&self) -> Result<Vec<BuiltLevel<'_>>, Error> {
-        let image = self.image.image()?;
-        let mut levels = Vec::new();
-        for plan in &self.plan.levels {
-            let home = self.home(plan)?;
-            let listed = image.levels.iter().any(|old| old.path == plan.path);
-            let replaced = Replaced::of(&home, self.image.format, listed)?;
-            let place = match &replaced {
-                Some(replaced) => replaced.place()?,
-                None => home.clone(),
-            };
-            let engine = self.context.engine();
-            let array = ArrayNode::from_metadata(engine, &place, plan.metadata.clone())?;
-            levels.push(BuiltLevel { plan, home, array, replaced });
-        }
-        if levels.iter().any(BuiltLevel::is_switched) {
-            levels
-                .iter_mut()
-                .filter_map(|level| level.replaced.as_mut())
-                .try_for_each(Replaced::settle)?;
-        }
-        Ok(levels)
-    }
-
-    /// Removes everything that was made so far.
-    fn clear(&self, levels: &[BuiltLevel<'_>], abandoned: &[String]) -> Result<(), Error> {
-        for level in levels {
-            match &level.replaced {
-                Some(replaced) => replaced.clear()?,
-                None => remove_all(&level.home)?,
-            }
-        }
-        let image = self.image.image()?;
-        let at = &self.image.location;
-        for (key, _) in at.store.list(at.path.as_ref())?.objects {
-            let name = key.as_str().rsplit('/').next().unwrap_or_default();
-            if is_report(name) {
-                at.store.delete(&key, &Condition::None)?;
-            }
-        }
-        for path in abandoned {
-            let listed = image.levels.iter().any(|old| old.path == *path);
-            if !listed && !levels.iter().any(|level| level.plan.path == *path) {
-                remove_all(&self.image.place(path)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all levels are complete, down to their documents.
-    fn are_built(&self, levels: &[BuiltLevel<'_>]) -> Result<bool, Error> {
-        for level in levels {
-            if !self.is_documented(level.plan, level.array.location())? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Runs the tasks of some stages that belong to this part.
-    pub fn passes(
-        &self,
-        levels: &[BuiltLevel<'_>],
-        stages: std::ops::Range<usize>,
-        part: Option<Part>,
-        kept: bool,
-        counts: &mut [LevelCounts],
-        (before, for_parts): (Option<u64>, bool),
-    ) -> Result<(), Error> {
-        let sizes: Vec<u64> = stages.clone().map(|stage| self.stage_size(levels, stage)).collect();
-        let context = self.context.of_steps(sizes.iter().copied().fold(0, u64::saturating_add));
-        let _hold = self.image.finest.hold_same()?;
-        let mut bytes = 0;
-        for (stage, size) in stages.zip(sizes) {
-            context.begin_step(size, bytes);
-            let done = self.pass(&context, levels, stage, kept, |pass| {
-                for at in pass.tasks() {
-                    let task = PyramidTask { stage, at };
-                    if part.is_none_or(|part| part.takes(task.name().as_bytes())) {
-                        let of_task = pass.run(&task.at)?;
-                        let first = self.plan.stages[stage].source;
-                        counts[first..].iter_mut().zip(&of_task).for_each(|(a, b)| a.add(b));
-                    }
-                }
-                Ok(())
-            });
-            let changed = || -> Result<bool, Error> { Ok(self.state(for_parts)? != before) };
-            let at = || self.image.finest.location().to_string();
-            match done {
-                Err(error) if is_stale(&error) && changed()? => {
-                    return Err(PyramidError::Changed { at: at() }.into());
-                }
-                Err(error) => return Err(error),
-                Ok(()) if changed()? => return Err(PyramidError::Changed { at: at() }.into()),
-                Ok(()) => {}
-            }
-            bytes = counts.iter().map(|counts| counts.bytes).sum();
-        }
-        Ok(())
-    }
-
-    /// How much a stage reads, in bytes.
-    fn stage_size(&self, levels: &[BuiltLevel<'_>], stage: usize) -> u64 {
-        self.source(levels, stage).decoded_len()
-    }
-
-    /// The array that a stage reads.
-    fn source<'l>(&'l self, levels: &'l [BuiltLevel<'_>], stage: usize) -> &'l Array {
-        match self.plan.stages[stage].source.checked_sub(1).and_then(|i| levels.get(i)) {
-            Some(level) => &level.array,
-            None => &self.image.finest,
-        }
-    }
-
-    /// Calls `work` with the pass of a stage.
-    fn pass<T>(
-        &self,
-        context: &JobContext,
-        levels: &[BuiltLevel<'_>],
-        stage: usize,
-        kept: bool,
-        work: impl FnOnce(&Pass<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let of_stage = &self.plan.stages[stage];
-        let range = of_stage.source..of_stage.source + of_stage.blocks.len();
-        let mut made = Vec::new();
-        for (level, grid) in levels[range.clone()].iter().zip(&self.plan.grids[range]) {
-            let kept = if kept { stored_cells(&level.array)? } else { HashSet::new() };
-            made.push(PassLevel { array: &level.array, grid, kept });
-        }
-        let source = self.source(levels, stage);
-        let name = levels.get(of_stage.source).map_or("", |level| level.plan.path.as_str());
-        let pass = Pass::new(context, of_stage, source, made, self.plan.method, name)?;
-        work(&pass)
-    }
-
-    /// All tasks that processes can share.
-    pub fn tasks(&self) -> Result<Vec<PyramidTask>, Error> {
-        let levels = self.places()?;
-        self.pass(self.context, &levels, 0, false, |pass| {
-            Ok(pass.tasks().into_iter().map(|at| PyramidTask { stage: 0, at }).collect())
-        })
-    }
-
-    /// Runs one task.
-    pub fn run_task(&self, task: &PyramidTask) -> Result<Vec<LevelCounts>, Error> {
-        let at = &self.image.location;
-        if at.store.get(&at.key(PYRAMID_MARKER)?)?.is_none() {
-            // It was finished or abandoned, and must not be written to any more.
-            return Err(JobError::NothingBegun { at: at.to_string() }.into());
-        }
-        if task.stage != 0 || task.at.len() != self.image.finest.shape().len() {
-            let reason = "a task has different axes".to_owned();
-            return Err(JobError::Plan { at: at.to_string(), reason }.into());
-        }
-        let levels = self.places()?;
-        let _hold = self.image.finest.hold_same()?;
-        self.pass(self.context, &levels, 0, true, |pass| pass.run(&task.at))
-    }
-
-    /// Declares the levels when all objects are there.
-    fn finish(
-        &self,
-        levels: &[BuiltLevel<'_>],
-        surplus: &[String],
-        in_parts: bool,
-        marker: Marker,
-    ) -> Result<(), Error> {
-        let at = &self.image.location;
-        if in_parts && !marker.is_under_way(at)? {
-            // Another process has finished it, and others may have changed it since.
-            return Ok(());
-        }
-        for level in levels.iter().filter(|level| !level.is_switched()) {
-            if level.replaced.is_none() {
-                self.make_groups(&level.plan.path)?;
-            }
-            let place = level.array.location();
-            for (name, document) in &level.plan.documents {
-                place.store.put(&place.key(name)?, document, Condition::None)?;
-            }
-        }
-        if levels.iter().any(|level| level.replaced.is_some()) {
-            // Until the new levels are in place, the image has none but the finest.
-            self.declare(&[])?;
-        }
-        for level in levels {
-            if let Some(replaced) = &level.replaced {
-                replaced.switch()?;
-            }
-            if self.image.format == ZarrFormat::V3 {
-                // What cannot be renewed is out of date, and `verify` says so.
-                let _ = renew_consolidated_above(&level.home);
-            }
-        }
-        self.declare(&self.plan.levels)?;
-        for path in surplus {
-            remove_all(&self.image.place(path)?)?;
-        }
-        for level in levels {
-            if let Some(replaced) = &level.replaced {
-                replaced.end()?;
-            }
-        }
-        marker.end(at)
-    }
-
-    /// The paths of old levels that the image no longer has.
-    fn surplus(&self) -> Result<Vec<String>, Error> {
-        let images = &self.image.metadata.images;
-        let old = self.image.image()?.levels.iter().skip(1).map(|level| level.path.clone());
-        let elsewhere = |path: &String| {
-            images.iter().skip(1).any(|image| image.levels.iter().any(|level| level.path == *path))
-        };
-        let stays = |path: &String| {
-            self.plan.levels.iter().any(|level| level.path == *path) || elsewhere(path)
-        };
-        Ok(old.filter(|path| !stays(path)).collect())
-    }
-
-    /// Makes the groups between the image and a level, if there are any.
-    fn make_groups(&self, path: &str) -> Result<(), Error> {
-        let names: Vec<&str> = path.split('/').collect();
-        for depth in 1..names.len() {
-            let group = self.image.place(&names[..depth].join("/"))?;
-            if !formats_at(&group)?.is_empty() {
-                continue;
-            }
-            let (name, document) = match self.image.format {
-                ZarrFormat::V3 => {
-                    (crate::zarr::DOCUMENT, GroupMetadata::new(serde_json::Map::new()).to_bytes())
-                }
-                ZarrFormat::V2 => (".zgroup", b"{\n  \"zarr_format\": 2\n}\n".to_vec()),
-            };
-            group.store.put(&group.key(name)?, &document, Condition::None)?;
-        }
-        Ok(())
-    }
-
-    /// Lets the image have these levels below the finest.
-    fn declare(&self, levels: &[LevelPlan]) -> Result<(), Error> {
-        let failed = std::cell::RefCell::new(None);
-        let method = self.plan.method;
-        let at = self.image.location.clone().with_format(Some(self.image.format));
-        change_attributes(&at, &|attributes| {
-            if let Err(error) = declare_in(attributes, levels, method) {
-                *failed.borrow_mut() = Some(error);
-            }
-        })?;
-        match failed.into_inner() {
-            None => Ok(()),
-            Some(source) => {
-                Err(Error::Ome { at: self.image.location.to_string(), source: Box::new(source) })
-            }
-        }
-    }
 }
 
-impl BuiltLevel<'_> {
-    /// Whether it is in the place of the old level already, or on the way there.
-    fn is_switched(&self) -> bool {
-        self.replaced.as_ref().is_some_and(Replaced::is_switched)
-    }
-}
-
-/// Changes the attributes of an image to name these levels below the finest.
-pub(super) fn declare_in(
-    attributes: &mut serde_json::Map<String, Value>,
-    levels: &[LevelPlan],
-    method: shardine_codec::DownsampleMethod,
-) -> Result<(), crate::ome::OmeError> {
-    let Some(mut metadata) = OmeMetadata::read(attributes)? else {
-        return Err(crate::ome::OmeError::member("multiscales", "it is gone"));
-    };
-    let Some(image) = metadata.images.first_mut() else {
-        return Err(crate::ome::OmeError::member("multiscales", "there is no image any more"));
-    };
-    let had_levels = image.levels.len() > 1;
-    let old = image.levels.split_off(1.min(image.levels.len()));
-    for (i, plan) in levels.iter().enumerate() {
-        let mut level = old.iter().find(|old| old.path == plan.path).cloned().unwrap_or_default();
-        level.path.clone_from(&plan.path);
-        image.levels.push(level);
-        image.set_placement(i + 1, &plan.placement);
-    }
-    if !levels.is_empty() {
-        image.other.insert("type".to_owned(), json!(method));
-    }
-    if had_levels || levels.is_empty() {
-        // It says how the old levels were made.
-        image.other.shift_remove("metadata");
-    }
-    let version = metadata.version.clone();
-    metadata.write(&version, attributes)
-}
-
-/// The cells of the objects that an array has.
-fn stored_cells(array: &Array) -> Result<HashSet<Vec<u64>>, Error> {
-    match array.possible_objects() {
-        Err(Error::UnlistedObjects { .. }) => Ok(HashSet::new()),
-        objects => {
-            let objects = objects?.into_iter().filter(|object| object.listed.is_some());
-            Ok(objects.map(|object| object.cell).collect())
-        }
-    }
-}
-
-/// Removes everything below a location that this job has made, or has replaced.
-pub(super) fn remove_all(location: &Location) -> Result<(), Error> {
-    if let Some(exchange) = location.store.exchange()
-        && let Some((beside, name)) = exchange.beside_missing(location.path.as_ref())
-    {
-        return Ok(beside.remove_tree(&name)?);
-    }
-    let mut folders = vec![location.path.clone()];
-    while let Some(folder) = folders.pop() {
-        let listing = location.store.list(folder.as_ref())?;
-        for (key, _) in &listing.objects {
-            location.store.delete(key, &Condition::None)?;
-        }
-        folders.extend(listing.folders.into_iter().map(Some));
-    }
-    Ok(())
+/// Refuses a link, or something else that is not listed, with the name of a level that is to be
+/// made: what is behind it belongs to someone else.
+fn refuse_unlisted(home: &Location) -> Result<(), Error> {
+    let folder = home.path.as_ref().and_then(parent);
+    let mut listing = home.store.list(folder.as_ref())?;
+    listing.unlisted.retain(|unlisted| unlisted.key.is_some() && unlisted.key == home.path);
+    refuse(&home.at(folder), &listing.unlisted, 0)
 }
 
 /// The combined counts of all parts.

@@ -1,12 +1,17 @@
 //! Makes and renews the lower levels of an image.
 
 mod build;
+mod declare;
 mod error;
 mod geometry;
 mod image;
+mod layout;
 mod options;
 mod output;
 mod pass;
+mod passes;
+mod places;
+mod plan;
 mod reader;
 mod replace;
 mod source;

@@ -352,22 +352,14 @@ impl<'a> Pass<'a> {
             return Ok(Some(elements));
         }
         let (grid, block) = (&self.grids[0], &self.stage.blocks[0]);
-        let scaled = |shape: &[u64]| -> Vec<u64> {
-            shape.iter().zip(&grid.factors).map(|(&n, &f)| n.saturating_mul(f)).collect()
-        };
-        let (from, shape) = (scaled(&start), scaled(block));
-        let axes = from.iter().zip(&shape).zip(self.reader.array().shape());
-        let within: Vec<u64> =
-            axes.map(|((&at, &n), &len)| n.min(len.saturating_sub(at))).collect();
         let mut reduced = Reduced {
             shape: &bounds,
             element: self.element,
             fill: &self.outputs[0].array.fill().0,
             elements: None,
         };
-        let kernel = &self.kernels[0];
-        let factors = &grid.factors;
-        self.reader.reduce(context, kernel, &from, &shape, &within, factors, &mut reduced)?;
+        let (kernel, factors) = (&self.kernels[0], &grid.factors);
+        self.reader.reduce(context, kernel, factors, &start, block, &mut reduced)?;
         Ok(reduced.elements)
     }
 

@@ -54,8 +54,8 @@ impl<'a> Reader<'a> {
         piece.iter().fold(2 * self.element as u64, |n, &len| n.saturating_mul(len))
     }
 
-    /// The shape of what is read at a time for a box that begins at `start`: chunks, or so many that no box
-    /// of `factors` elements lies in two.
+    /// The shape of what is read at a time for a box that begins at `start`: chunks, or so many that
+    /// no box of `factors` elements lies in two.
     fn piece(&self, shape: &[u64], factors: &[u64], start: &[u64]) -> Vec<u64> {
         let is_aligned = |(&at, &chunk): (&u64, &u64)| at % chunk == 0;
         if self.finder.is_none() || !start.iter().zip(self.array.chunk_shape()).all(is_aligned) {
@@ -69,40 +69,41 @@ impl<'a> Reader<'a> {
         .collect()
     }
 
-    /// Reduces the box that begins at `start`, of which `bounds` lie in the array, into `out`, a
-    /// block in C order. `shape` is that of the box without the end of the array. Returns `false`,
-    /// and leaves `out` as it is, if all elements are the fill value.
-    #[expect(clippy::too_many_arguments, reason = "a box has a place, a shape and its bounds")]
+    /// Reduces what the elements of a box are made from into `out`, a block in C order. `start` and
+    /// `shape` are those of the box in the coarser level, whether or not it ends inside. If
+    /// everything is the fill value, `out` stays as it is.
     pub fn reduce(
         &self,
         context: &mut Context,
         kernel: &Downsample,
+        factors: &[u64],
         start: &[u64],
         shape: &[u64],
-        bounds: &[u64],
-        factors: &[u64],
         out: &mut Reduced<'_>,
-    ) -> Result<bool, Error> {
-        let piece = self.piece(shape, factors, start);
-        let mut any = false;
-        for cell in Cells::new(grid_of(bounds, &piece)) {
+    ) -> Result<(), Error> {
+        let scaled = |values: &[u64]| -> Vec<u64> {
+            values.iter().zip(factors).map(|(&n, &f)| n.saturating_mul(f)).collect()
+        };
+        let (start, shape) = (scaled(start), scaled(shape));
+        let axes = start.iter().zip(&shape).zip(self.array.shape());
+        let bounds: Vec<u64> =
+            axes.map(|((&at, &n), &len)| n.min(len.saturating_sub(at))).collect();
+        let piece = self.piece(&shape, factors, &start);
+        for cell in Cells::new(grid_of(&bounds, &piece)) {
             let inside: Vec<u64> = cell.iter().zip(&piece).map(|(&i, &n)| i * n).collect();
-            let axes = inside.iter().zip(&piece).zip(bounds);
+            let axes = inside.iter().zip(&piece).zip(&bounds);
             let extent: Vec<u64> = axes.map(|((&at, &n), &len)| n.min(len - at)).collect();
             let at: Vec<u64> = start.iter().zip(&inside).map(|(&a, &b)| a + b).collect();
             let elements = match self.read(context, &at, &extent)? {
                 Found::Nothing => continue,
                 Found::Elements(elements) => elements,
             };
-            if !any {
-                any = true;
-                out.begin(context)?;
-            }
+            out.begin(context)?;
             let to: Vec<u64> = inside.iter().zip(factors).map(|(&at, &f)| at / f).collect();
             out.put(context, kernel, &extent, &elements, &to)?;
             context.give_buffer(elements);
         }
-        Ok(any)
+        Ok(())
     }
 
     /// Reads a box.

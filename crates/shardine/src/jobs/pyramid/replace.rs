@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value, json};
 use shardine_store::JobLock;
 
-use super::build::BuiltLevel;
+use super::places::BuiltLevel;
 use crate::jobs::JobContext;
 use crate::jobs::frame::{Exchange, Replacing, WAIT};
 use crate::zarr::array_document;

@@ -3,8 +3,10 @@
 use serde_json::{Map, Value};
 use shardine_store::{Key, StoreExt};
 
-use super::build::{Build, PYRAMID_MARKER, Work, declare_in};
+use super::build::{Build, PYRAMID_MARKER, Work};
+use super::declare::declare_in;
 use super::image::PyramidImage;
+use super::plan::Plan;
 use super::{PyramidError, PyramidLevel, PyramidOptions, PyramidSummary, pyramid};
 use crate::jobs::JobContext;
 use crate::jobs::convert::{ConvertOptions, OmeForm, convert_to_ome, plan_to_ome};
@@ -12,8 +14,8 @@ use crate::jobs::frame::JobError;
 use crate::jobs::rebuild::{Document, OutPlan, is_complete};
 use crate::jobs::span::job_span;
 use crate::ome::OmeMetadata;
-use crate::zarr::DOCUMENT;
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata, ZarrFormat};
+use crate::zarr::{CONVERT_MARKER, DOCUMENT};
 use crate::{ArrayNode, Error, Location};
 
 /// Makes an OME-Zarr image with all its levels from an array of any format, or from an image that
@@ -52,8 +54,12 @@ pub fn pyramid_to(
         let build = Build { context, image: &image, plan: &levels, options: &options };
         return build.run(Work::All, tell);
     }
-    let is_marked = target.store.get(&target.key(PYRAMID_MARKER)?)?.is_some();
-    let is_converted = has_finest(&image, &plan)?
+    let has =
+        |marker| -> Result<bool, Error> { Ok(target.store.get(&target.key(marker)?)?.is_some()) };
+    let is_marked = has(PYRAMID_MARKER)?;
+    // A conversion that was killed between its last document and its end is to be ended.
+    let is_converted = !has(CONVERT_MARKER)?
+        && has_finest(&image, &plan)?
         && (is_marked
             || !convert.overwrite
                 && (is_complete(target, &plan)? || is_declared(&image, &plan, &levels)?));
@@ -142,11 +148,7 @@ fn has_finest(image: &PyramidImage, plan: &OutPlan<'_>) -> Result<bool, Error> {
 }
 
 /// Whether the target has the attributes of an image with all levels.
-fn is_declared(
-    image: &PyramidImage,
-    plan: &OutPlan<'_>,
-    levels: &super::image::Plan,
-) -> Result<bool, Error> {
+fn is_declared(image: &PyramidImage, plan: &OutPlan<'_>, levels: &Plan) -> Result<bool, Error> {
     let mut wanted = root_attributes(&image.location, plan, image.format)?;
     if declare_in(&mut wanted, &levels.levels, levels.method).is_err() {
         return Ok(false);

@@ -13,7 +13,7 @@ use shardine_store::{ObjectTimes, StoreExt};
 use super::build::PYRAMID_MARKER;
 use super::geometry::grid_of;
 use super::image::PyramidImage;
-use super::source::Reducing;
+use super::source::reducing;
 use super::{LevelCounts, PyramidError, PyramidLevel, PyramidOptions, PyramidSummary};
 use crate::engine::Cells;
 use crate::jobs::JobContext;
@@ -21,6 +21,7 @@ use crate::jobs::frame::{JobError, Part};
 use crate::jobs::import::counting;
 use crate::jobs::rebuild::PartOutcome;
 use crate::jobs::watched::Watched;
+use crate::jobs::whole::check_walked;
 use crate::ome::LevelPlacement;
 use crate::selection::{Axis, Selection};
 use crate::{Array, ArrayNode, Error, Node, WriteOptions, WriteReport};
@@ -61,7 +62,12 @@ pub(super) fn update(
         None if image.location.store.folders().is_none() => {
             return Err(PyramidError::NoTimes { at: at() }.into());
         }
-        None => None,
+        None => {
+            // What is behind a link may change without anyone seeing it.
+            check_walked(image.finest.location())?;
+            levels.iter().try_for_each(|level| check_walked(level.array.location()))?;
+            None
+        }
     };
     let mut summary = PyramidSummary {
         method,
@@ -269,7 +275,7 @@ impl Renewal<'_> {
     fn write(&self, boxes: &[Selection]) -> Result<LevelCounts, Error> {
         let Self { context, finer, level, .. } = self;
         context.check()?;
-        let source = Reducing::new(finer, &level.kernel, &level.factors);
+        let source = reducing(finer, &level.kernel, &level.factors);
         let watched = Watched { source: &source, context };
         let progress = counting(context, 0, level.array.decoded_len());
         let options = WriteOptions::new().progress(progress);

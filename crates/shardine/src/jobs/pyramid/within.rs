@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::build::{Build, declare_in, remove_all};
-use super::image::{LevelPlan, Plan, PyramidImage};
+use super::build::Build;
+use super::declare::declare_in;
+use super::image::PyramidImage;
+use super::places::remove_all;
+use super::plan::{LevelPlan, Plan};
 use super::{LevelCounts, PyramidError, PyramidOptions};
 use crate::jobs::JobContext;
 use crate::ome::OmeError;

@@ -2,9 +2,13 @@
 //! the work was cut.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+mod beside;
+mod deaths;
+mod links;
 mod refusals;
 mod replaced;
 mod resume;
+mod to;
 mod update;
 mod values;
 
@@ -16,6 +20,7 @@ use shardine::store::{FileStore, Store};
 use shardine::zarr::metadata::GroupMetadata;
 use shardine::{Array, ArrayNode, DownsampleMethod, Engine, EngineOptions, Error, Group, Location};
 
+use crate::common::trees::leftovers;
 use crate::common::*;
 
 /// The elements of a small array, as numbers.
@@ -214,21 +219,37 @@ fn first_difference(a: &Elements, b: &Elements) -> Option<(Vec<u64>, i64, i64)> 
     })
 }
 
-/// The names below a folder that Shardine makes for itself.
-fn leftovers(folder: &std::path::Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut waiting = vec![folder.to_owned()];
-    while let Some(folder) = waiting.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
-            let name = entry.file_name().into_string().unwrap();
-            if name.starts_with(".shardine") {
-                found.push(name);
-            }
-            if entry.file_type().unwrap().is_dir() {
-                waiting.push(entry.path());
-            }
-        }
+/// The levels that an image names, and the method.
+fn named(place: &Location) -> (Vec<Elements>, Option<DownsampleMethod>) {
+    let group = match shardine::Node::open(&engine(), place).unwrap() {
+        shardine::Node::Group(group) => group,
+        shardine::Node::Array(_) => panic!("an array"),
+    };
+    let metadata = group.ome().unwrap().unwrap();
+    let image = metadata.image().unwrap();
+    let open = |path: &str| ArrayNode::open(&engine(), &place.join(path).unwrap()).unwrap();
+    let levels = image.levels.iter().map(|level| Elements::of(&open(&level.path))).collect();
+    (levels, image.other.get("type").map(|kind| kind.as_str().unwrap().parse().unwrap()))
+}
+
+/// Checks the levels that an image names, as made by the method that it names; returns how many
+/// there are.
+fn check_named(place: &Location) -> usize {
+    let (levels, method) = named(place);
+    for (i, pair) in levels.windows(2).enumerate() {
+        let (before, found) = (&pair[0], &pair[1]);
+        let wanted = before.reduced(method.unwrap(), &vec![2; before.shape.len()]);
+        assert!(*found == wanted, "{}: {:?}", i + 1, first_difference(found, &wanted));
     }
-    found
+    let options = VerifyOptions::new().decode(true);
+    let verified = verify(&engine(), place, &options, &mut |_| ()).unwrap();
+    assert!(verified.is_ok());
+    levels.len()
+}
+
+/// An image of 20 x 20 elements in shards of 8 x 8, with a hole.
+fn small(place: &Location) -> ArrayNode {
+    let array = image(place, &sharded(&[20, 20], &[8, 8], &[4, 4]));
+    write(&array, "0:11,:", noise(11 * 20 * 2, 3));
+    array
 }

@@ -1,24 +1,15 @@
 //! Arrays in files, and jobs on them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 use shardine::jobs::{RepackError, RepackOptions, RepackedArray};
 use shardine::store::FileStore;
 use shardine::{ArrayNode, Elements, Error, Location, Region};
-use tempfile::TempDir;
 
+pub use crate::common::trees::{folder, tree};
 use crate::common::*;
-
-/// A folder, in memory if possible: these tests are not about the disk.
-pub fn folder() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
-}
 
 pub fn at(path: &Path) -> Location {
     Location::root(Arc::new(FileStore::new(path)))
@@ -68,23 +59,4 @@ pub fn names(folder: &Path) -> Vec<String> {
         .collect();
     names.sort();
     names
-}
-
-/// Every file below a folder with its bytes.
-pub fn tree(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = std::collections::BTreeMap::new();
-    let mut waiting = vec![folder.to_path_buf()];
-    while let Some(next) = waiting.pop() {
-        for entry in std::fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => waiting.push(path),
-                false => {
-                    let name = path.strip_prefix(folder).unwrap().to_owned();
-                    found.insert(name, std::fs::read(&path).unwrap());
-                }
-            }
-        }
-    }
-    found
 }

@@ -1,51 +1,20 @@
 //! Someone writes to the array while it is repacked, or the disk gives up: nothing is lost.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use shardine::jobs::{RepackError, RepackOptions, RepackOutcome};
-use shardine::store::{DiskObserver, DiskStep, FileStore, Verdict};
+use shardine::store::FileStore;
 use shardine::{ArrayNode, Error, Location, Packing};
 
+use crate::common::deaths::{AtStep, Deaths, Meanwhile, dies};
 use crate::common::findings::check_at;
+use crate::common::trees::restore;
 use crate::common::*;
 use crate::repack::scene::*;
-
-/// The folder of a data set, copied.
-fn copy(from: &Path, to: &Path) {
-    for (name, bytes) in tree(from) {
-        let path = to.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-}
-
-/// Dies at a step: from there on nothing changes on the disk.
-#[derive(Debug)]
-struct Dies {
-    at: usize,
-    steps: AtomicUsize,
-}
-
-impl DiskObserver for Dies {
-    fn before(&self, _: DiskStep<'_>) -> Verdict {
-        match self.steps.fetch_add(1, Ordering::SeqCst) >= self.at {
-            true => Verdict::Fail(io::Error::from_raw_os_error(5)),
-            false => Verdict::Go,
-        }
-    }
-}
-
-fn dies(root: &Path, at: usize) -> (Location, Arc<Dies>) {
-    let observer = Arc::new(Dies { at, steps: AtomicUsize::new(0) });
-    (Location::root(Arc::new(FileStore::observed(root, Arc::clone(&observer) as _))), observer)
-}
 
 /// A scene for a kill: an array, sharded or not, with holes and a stray, below a group that knows
 /// its metadata.
@@ -72,37 +41,29 @@ fn killed_at_every_step(codecs: Value, outer: &[u64], options: &RepackOptions) {
     let origin = folder.path().join("origin");
     fs::create_dir(&origin).unwrap();
     hierarchy(&origin, codecs, outer);
-    let (scene, array) = (folder.path().join("scene"), PathBuf::from("g/a"));
+    let array = PathBuf::from("g/a");
     let old = elements(&at(&origin.join(&array)));
-    copy(&origin, &scene);
-    let (watched, count) = dies(&scene, usize::MAX);
-    repack(&watched, None, options).unwrap();
-    let expected = tree(&scene);
-    let steps = count.steps.load(Ordering::SeqCst);
+    let resumed = AtomicUsize::new(0);
+    let deaths = Deaths {
+        old: &tree(&origin),
+        stride: 1,
+        run: &|root| {
+            let told = repack(root, None, options)?;
+            assert_eq!(told.len(), 1);
+            let is_resumed = told[0].outcome == RepackOutcome::Resumed;
+            resumed.fetch_add(usize::from(is_resumed), Ordering::SeqCst);
+            Ok(())
+        },
+        check: &|root, step| {
+            assert_eq!(elements(&at(&root.join(&array))), old, "dead at step {step}");
+            let (summary, findings) = check_at(&at(root), true);
+            assert_eq!(summary.damage, 0, "dead at step {step}: {findings:?}");
+        },
+    };
+    let steps = deaths.everywhere();
     assert!(steps > 30, "{steps}");
-    assert_ne!(expected, tree(&origin));
-    let mut resumed = 0;
-    for step in 0..steps {
-        fs::remove_dir_all(&scene).unwrap();
-        copy(&origin, &scene);
-        let (dying, _) = dies(&scene, step);
-        let ended = repack(&dying, None, options);
-        assert_eq!(elements(&at(&scene.join(&array))), old, "dead at step {step}");
-        let (summary, findings) = check_at(&at(&scene), true);
-        assert_eq!(summary.damage, 0, "dead at step {step}: {findings:?}");
-        let told = repack(&at(&scene), None, options);
-        let told = told.unwrap_or_else(|error| panic!("dead at step {step} ({ended:?}): {error}"));
-        assert_eq!(told.len(), 1, "dead at step {step}");
-        resumed += usize::from(told[0].outcome == RepackOutcome::Resumed);
-        let (now, wanted) = (tree(&scene), &expected);
-        let names = |tree: &std::collections::BTreeMap<PathBuf, Vec<u8>>| {
-            tree.keys().cloned().collect::<Vec<_>>()
-        };
-        assert_eq!(names(&now), names(wanted), "dead at step {step} of {steps} ({ended:?})");
-        assert!(now == *wanted, "dead at step {step}: other bytes");
-        assert_eq!(elements(&at(&scene.join(&array))), old);
-    }
-    assert!(resumed > steps / 4, "{resumed} of {steps} runs were gone on with");
+    let resumed = resumed.into_inner();
+    assert!(resumed > steps / 4, "{resumed} of {steps} runs were resumed");
 }
 
 #[test]
@@ -143,28 +104,6 @@ fn another_job_in_place_is_refused_until_the_first_is_given_up() {
     assert_eq!(elements(&at(&origin.join("g/a"))), old);
 }
 
-/// Does something once, at a step of the job, through another store.
-struct AtStep {
-    at: usize,
-    steps: AtomicUsize,
-    act: Box<dyn Fn() + Send + Sync>,
-}
-
-impl std::fmt::Debug for AtStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AtStep").field("at", &self.at).finish_non_exhaustive()
-    }
-}
-
-impl DiskObserver for AtStep {
-    fn before(&self, _: DiskStep<'_>) -> Verdict {
-        if self.steps.fetch_add(1, Ordering::SeqCst) == self.at {
-            (self.act)();
-        }
-        Verdict::Go
-    }
-}
-
 /// Writes a region at each step of a job. The write may fail the job, but a finished job includes
 /// it, and otherwise the kept array does.
 fn written_to_at_every_step(
@@ -179,44 +118,36 @@ fn written_to_at_every_step(
     fs::create_dir(&origin).unwrap();
     hierarchy(&origin, codecs, outer);
     let scene = folder.path().join("scene");
-    copy(&origin, &scene);
+    let files = tree(&origin);
+    restore(&files, &scene);
     let array = scene.join("g/a");
     let (watched, count) = dies(&scene, usize::MAX);
     repack(&watched, None, options).unwrap();
-    let steps = count.steps.load(Ordering::SeqCst);
+    let steps = count.steps();
     // What the writer leaves.
     fs::remove_dir_all(&scene).unwrap();
-    copy(&origin, &scene);
+    restore(&files, &scene);
     write(&ArrayNode::open(&engine(), &at(&array)).unwrap(), region, data.to_vec());
     let wanted = elements(&at(&array));
     let (mut noticed, mut kept) = (0, 0);
     for step in 0..steps {
         fs::remove_dir_all(&scene).unwrap();
-        copy(&origin, &scene);
+        restore(&files, &scene);
         let (writer, data) = (array.clone(), data.to_vec());
-        let begun: Arc<Mutex<Option<JoinHandle<()>>>> = Arc::default();
-        let running = Arc::clone(&begun);
-        let act = move || {
+        let meanwhile = Arc::new(Meanwhile::default());
+        let running = Arc::clone(&meanwhile);
+        // A writer that comes at the moment of the exchange is let in after it.
+        let observer = AtStep::new(step, move || {
             let (writer, data) = (writer.clone(), data.clone());
-            let thread = thread::spawn(move || {
+            running.begin(move || {
                 let writer = ArrayNode::open(&engine(), &at(&writer)).unwrap();
                 write(&writer, region, data);
             });
-            // A writer that comes at the moment of the exchange is let in after it.
-            let start = Instant::now();
-            while !thread.is_finished() && start.elapsed() < Duration::from_millis(100) {
-                thread::sleep(Duration::from_millis(1));
-            }
-            *running.lock().unwrap() = Some(thread);
-        };
-        let observer =
-            Arc::new(AtStep { at: step, steps: AtomicUsize::new(0), act: Box::new(act) });
+        });
         let store = FileStore::observed(&scene, Arc::clone(&observer) as _);
         let done = repack(&Location::root(Arc::new(store)), None, options);
-        if let Some(thread) = begun.lock().unwrap().take() {
-            thread.join().unwrap();
-        }
-        if observer.steps.load(Ordering::SeqCst) <= step {
+        meanwhile.end();
+        if !observer.is_reached() {
             // If workers share the steps differently they may need fewer of them.
             continue;
         }

@@ -1,4 +1,4 @@
-//! What was measured, on what: kept as JSON, so that a report can be made again.
+//! Processes that were measured, and on what: kept as JSON, so that a report can be made again.
 
 use std::fmt;
 use std::fs;
@@ -6,10 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Subject, Work};
-use super::process::Usage;
 use crate::Result;
 use crate::host::Host;
+use crate::process::Usage;
 
 /// One process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +18,9 @@ pub struct Run {
     pub round: usize,
     /// Whether the result was compared with the source after this run.
     pub checked: bool,
+    /// The largest difference of an element to what it should be, where methods differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub difference: Option<u64>,
     #[serde(flatten)]
     pub usage: Usage,
 }
@@ -61,16 +63,22 @@ impl Record {
     }
 
     /// The runs of someone at some work.
-    pub fn of(&self, work: &Work, subject: Subject) -> Vec<&Run> {
-        let wanted = |run: &&Run| run.work == work.name && run.subject == subject.name();
+    pub fn of(&self, work: &str, subject: &str) -> Vec<&Run> {
+        let wanted = |run: &&Run| run.work == work && run.subject == subject;
         self.runs.iter().filter(wanted).collect()
     }
 
-    /// What someone took over what another took in the same round.
-    pub fn ratios(&self, work: &Work, subject: Subject, other: Subject) -> Vec<f64> {
+    /// What someone took over what another took in the same round, by some measure.
+    pub fn ratios(
+        &self,
+        work: &str,
+        subject: &str,
+        other: &str,
+        measure: fn(&Usage) -> f64,
+    ) -> Vec<f64> {
         let others = self.of(work, other);
         let beside = |run: &Run| others.iter().find(|other| other.round == run.round).copied();
-        let ratio = |run: &Run| Some(run.usage.seconds() / beside(run)?.usage.seconds());
+        let ratio = |run: &Run| Some(measure(&run.usage) / measure(&beside(run)?.usage));
         self.of(work, subject).into_iter().filter_map(ratio).collect()
     }
 }

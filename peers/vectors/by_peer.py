@@ -156,6 +156,8 @@ def _write_streamed(case: Case, root: Path) -> None:
         manifests[case.ids.index(number)].append((chunk, fragment))
     write_object_index(level, manifests, case.axes)
     write_object_attributes(level, "segment_id", np.asarray(case.ids, np.uint64))
+    # Objects are numbered; the ids that were given are an attribute of theirs.
+    own.object_ids = np.searchsorted(case.ids, own.object_ids)
     skeletons.finalize_skeleton_store(store)
 
 

@@ -103,6 +103,14 @@ def joined(geometry: Geometry) -> Counter:
     return answer
 
 
+def once(geometry: Geometry) -> Geometry:
+    """Without the vertices that an object has twice."""
+    seen: dict[tuple, int] = {}
+    for row, record in enumerate(records(geometry, [])):
+        seen.setdefault(record, row)
+    return geometry.take(list(seen.values()))
+
+
 def _first(counter: Counter) -> str:
     return f"{sum(counter.values())}, the first {next(iter(counter))}" if counter else "none"
 

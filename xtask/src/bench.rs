@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
-use crate::{bench_precomputed, bench_remote, bench_repack, instructions, usage, value, venv};
+use crate::{
+    bench_precomputed, bench_remote, bench_repack, bench_vectors, instructions, usage, value, venv,
+};
 
 pub fn main(args: &[String]) -> Result {
     if args.iter().any(|option| option == "--instructions") {
@@ -20,6 +22,9 @@ pub fn main(args: &[String]) -> Result {
     }
     if args.iter().any(|option| option == "--repack") {
         return bench_repack::main(args);
+    }
+    if args.iter().any(|option| option == "--vectors") {
+        return bench_vectors::main(args);
     }
     let mut passed: Vec<String> = Vec::new();
     let mut out: Option<String> = None;

@@ -31,6 +31,11 @@ pub fn ensure_ome() -> Result<PathBuf> {
     install(".venv-ome", "peers/ome/requirements.txt")
 }
 
+/// The same for the tests and the benchmark of Zarr Vectors.
+pub fn ensure_vectors() -> Result<PathBuf> {
+    install(".venv-vectors", "peers/vectors/requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

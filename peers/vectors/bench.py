@@ -14,12 +14,10 @@ import json
 import os
 import platform
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -83,38 +81,47 @@ def work(job: str, store: str, source: str) -> None:
 # --- measuring ---
 
 
+LAUNCHER = """
+import json, os, subprocess, sys, threading, time
+limit, command = float(sys.argv[1]), sys.argv[2:]
+start = time.perf_counter()
+child = subprocess.Popen(command, stdout=open("said", "wb"), stderr=open("wrong", "wb"))
+stopped = []
+def stop():
+    stopped.append(True)
+    child.kill()
+timer = threading.Timer(limit, stop)
+timer.daemon = True
+timer.start()
+_, status, usage = os.wait4(child.pid, 0)
+child.returncode = os.waitstatus_to_exitcode(status)
+print(json.dumps({"seconds": time.perf_counter() - start, "cpu": usage.ru_utime + usage.ru_stime,
+    "peak": usage.ru_maxrss / 1024, "stopped": bool(stopped), "status": child.returncode}))
+"""
+"""A process inherits the peak memory of the one that started it, so a small one starts what is measured."""
+
+
 def measure(command: list[str], limit: float | None) -> tuple[float, float, float, bool, str]:
     """Wall and processor seconds, peak MiB, whether it was stopped, and what it printed."""
-    wrong = tempfile.TemporaryFile("w+")
-    start = time.perf_counter()
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=wrong, text=True)
-    stopped = threading.Event()
-
-    def stop() -> None:
-        stopped.set()
-        child.send_signal(signal.SIGKILL)
-
-    timer = threading.Timer(limit, stop) if limit else None
-    if timer:
-        timer.start()
-    said = child.stdout.read()
-    # Not `wait`: this also tells what the process has used.
-    _, status, usage = os.wait4(child.pid, 0)
-    seconds = time.perf_counter() - start
-    if timer:
-        timer.cancel()
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0 and not stopped.is_set():
-        wrong.seek(0)
-        sys.exit(f"{' '.join(command)}: exit status {child.returncode}\n{wrong.read()}")
-    cpu = usage.ru_utime + usage.ru_stime
-    return seconds, cpu, usage.ru_maxrss / 1024, stopped.is_set(), said
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-S", "-E", "-c", LAUNCHER, str(limit or 1e6), *command],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        told = json.loads(done.stdout)
+        said, wrong = ((Path(folder) / name).read_text() for name in ("said", "wrong"))
+    if told["status"] != 0 and not told["stopped"]:
+        sys.exit(f"{' '.join(command)}: exit status {told['status']}\n{wrong}")
+    return told["seconds"], told["cpu"], told["peak"], told["stopped"], said
 
 
 class Bench:
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.shardine = arguments.shardine
-        self.data = Path(arguments.data) / "vectors"
+        self.shardine = str(Path(arguments.shardine).resolve())
+        self.data = Path(arguments.data).resolve() / "vectors"
         self.limit = arguments.limit
         self.runs: list[Run] = []
         self.data.mkdir(parents=True, exist_ok=True)
@@ -147,7 +154,7 @@ class Bench:
     def note(self, run: Run) -> Run:
         self.runs.append(run)
         mark = ">" if run.stopped else " "
-        print(f"{run.job:15} {run.who:13} {run.points:>11} {mark}{run.seconds:9.3f} s {run.cpu:9.3f} s {run.peak_mib:7.0f} MiB")
+        print(f"{run.job:15} {run.who:13} {run.points:>11} {mark}{run.seconds:9.3f} s {run.cpu:9.3f} s {run.peak_mib:7.0f} MiB", flush=True)
         return run
 
 

@@ -54,8 +54,8 @@ def _csv(path: Path, columns: dict[str, np.ndarray]) -> None:
         lines.writerows([_text(value) for value in row] for row in zip(*columns.values(), strict=True))
 
 
-def edges(path: Path, links: np.ndarray, attributes: dict[str, np.ndarray]) -> None:
-    _csv(path, {"a": links[:, 0], "b": links[:, 1], **attributes})
+def edges(path: Path, links: np.ndarray) -> None:
+    _csv(path, {"a": links[:, 0], "b": links[:, 1]})
 
 
 def table(path: Path, case: Case) -> None:

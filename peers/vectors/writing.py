@@ -41,7 +41,7 @@ def a_case(seed: int, index: int, flavour: str) -> tuple[Case, str, random.Rando
     dice = random.Random(f"write {seed} {index}")
     case = draw(seed + 7_000_000, index, "skeleton" if flavour == "swc" else flavour)
     own = case.geometry
-    case.factors, case.groups = [], {}
+    case.factors, case.groups, case.link_attributes = [], {}, {}
     if own.positions.dtype.kind == "i":
         own.positions = own.positions.astype("f4")
     if flavour in ("mesh", "swc") and case.axes != 3:
@@ -51,7 +51,8 @@ def a_case(seed: int, index: int, flavour: str) -> tuple[Case, str, random.Rando
         case.shard = None
     if flavour == "lines":
         own.attributes = {}
-    elif flavour not in ("mesh", "swc"):
+    else:
+        # Only of lines a row of a table is an object.
         case.object_attributes = {}
     if flavour == "swc":
         # One file is one tree.
@@ -65,7 +66,7 @@ def a_case(seed: int, index: int, flavour: str) -> tuple[Case, str, random.Rando
         }
         return case, "swc", dice
     if flavour == "mesh":
-        own.attributes, case.object_attributes = {}, {}
+        own.attributes = {}
         return case, dice.choice(["obj", "ply", "binary.ply"]), dice
     forms = ["csv", "parquet", "arrow"]
     if flavour == "points":
@@ -99,7 +100,7 @@ def _input(case: Case, form: str, folder: Path) -> tuple[Path, list[str]]:
         files.table(path, case)
         if own.kind in ("graph", "skeleton"):
             edges = folder / "input-edges.csv"
-            files.edges(edges, own.links, case.link_attributes)
+            files.edges(edges, own.links)
             return path, ["--edges", str(edges)]
     return path, []
 
@@ -205,7 +206,6 @@ def check(seed: int, index: int, flavour: str, folder: Path, shardine: Shardine)
     told += [f"by the letter: {text}" for text in differences(want, got)]
     told += _object_attributes(case, root)
     case.geometry = want
-    case.link_attributes = {}
     told += [f"zarr-vectors reads: {text}" for text in peer_differences(case, root)]
     if own.kind == "point_cloud":
         told += _as_peer(case, root, folder)

@@ -141,7 +141,14 @@ class Bench:
         return path
 
     def zarr_vectors(self, job: str, store: Path, source: Path, count: int) -> Run:
-        command = [sys.executable, str(Path(__file__).resolve()), "work", job, str(store), str(source)]
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "work",
+            job,
+            str(store),
+            str(source),
+        ]
         seconds, cpu, peak, stopped, said = measure(command, self.limit)
         if not stopped:
             seconds = json.loads(said)["seconds"]
@@ -153,8 +160,11 @@ class Bench:
 
     def note(self, run: Run) -> Run:
         self.runs.append(run)
-        mark = ">" if run.stopped else " "
-        print(f"{run.job:15} {run.who:13} {run.points:>11} {mark}{run.seconds:9.3f} s {run.cpu:9.3f} s {run.peak_mib:7.0f} MiB", flush=True)
+        times = f"{'>' if run.stopped else ' '}{run.seconds:9.3f} s {run.cpu:9.3f} s"
+        print(
+            f"{run.job:15} {run.who:13} {run.points:>11} {times} {run.peak_mib:7.0f} MiB",
+            flush=True,
+        )
         return run
 
 
@@ -187,18 +197,28 @@ def same_cells(store: Path, want: Path) -> None:
             sys.exit(f"{store}: other cells in {name}")
 
 
-def packings(bench: Bench, jobs: list[str], plain: Path, small: str, count: int, source: Path, first: bool) -> None:
+def packings(
+    bench: Bench, jobs: list[str], plain: Path, small: str, count: int, source: Path, first: bool
+) -> None:
     """shard, reshard and unshard in place, each from a copy that the one before has not touched."""
     sharded = bench.data / f"sharded{small}"
     if not sharded.exists():
         fresh(plain, sharded)
         measure([bench.shardine, "shard", str(sharded), "--chunks-per-shard", "8"], None)
-    for verb, begin, size in (("shard", plain, "8"), ("reshard", sharded, "4"), ("unshard", sharded, None)):
+    for verb, begin, size in (
+        ("shard", plain, "8"),
+        ("reshard", sharded, "4"),
+        ("unshard", sharded, None),
+    ):
         job = f"{verb}{small}"
         if job not in jobs:
             continue
         for who in ("shardine", "zarr-vectors"):
-            if who == "zarr-vectors" and not first and any(run.job == job and run.stopped for run in bench.runs):
+            if (
+                who == "zarr-vectors"
+                and not first
+                and any(run.job == job and run.stopped for run in bench.runs)
+            ):
                 # It would be stopped again.
                 continue
             store = fresh(begin, bench.data / "scratch")
@@ -242,11 +262,13 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
         write_points(str(stores["-small"]), np.asarray(points[:100_000]), chunk_shape=(100.0,) * 3)
     for number in range(rounds):
         first = number == 0
-        written = {}
         for job, shard in (("write", ["--shard", "8,8,8"]), ("write-plain", [])):
             for who in ("shardine", "zarr-vectors"):
                 target = bench.data / f"{job}-{who}"
-                if job not in jobs and not (who == "shardine" and job.replace("write", "read") in jobs):
+                needed = who == "shardine" and {
+                    job.replace("write", w) for w in ("read", "box")
+                } & {*jobs}
+                if job not in jobs and not needed:
                     continue
                 shutil.rmtree(target, ignore_errors=True)
                 if who == "shardine":
@@ -255,7 +277,6 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
                         same_cells(target, stores[""])
                 else:
                     bench.zarr_vectors(job, target, source, count)
-                written[job] = target
         for kind, more in (("read", []), ("box", [BOXED])):
             for form in ("", "-plain"):
                 job = f"{kind}{form}"
@@ -275,12 +296,24 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
 
 def curve(bench: Bench, most: int) -> None:
     """Writing and a box at growing sizes, within a budget of memory."""
-    count = 1_000_000
-    while count <= most:
+    sizes = [size for size in (1_000_000, 3_000_000, 10_000_000, 30_000_000) if size < most]
+    for count in [*sizes, most]:
         source = bench.points(count)
         store = bench.data / f"curve-{count}"
         shutil.rmtree(store, ignore_errors=True)
-        bench.ours("curve-write", count, "vectors", "write", store, source, *WRITE, "--shard", "8,8,8", "--memory", MEMORY)
+        bench.ours(
+            "curve-write",
+            count,
+            "vectors",
+            "write",
+            store,
+            source,
+            *WRITE,
+            "--shard",
+            "8,8,8",
+            "--memory",
+            MEMORY,
+        )
         out = bench.data / "answer.npy"
         for job, more in (("curve-box", [BOXED]), ("curve-read", [])):
             out.unlink(missing_ok=True)
@@ -290,9 +323,6 @@ def curve(bench: Bench, most: int) -> None:
                 sys.exit(f"{len(got)} points came back of {count}")
         shutil.rmtree(store)
         out.unlink()
-        count *= 10 if count * 10 <= most else max(2, most // count)
-        if count > most:
-            break
 
 
 # --- the report ---
@@ -306,9 +336,15 @@ def processor() -> str:
 
 
 def row(job: str, runs: list[Run]) -> str:
-    sides = {who: [run for run in runs if run.job == job and run.who == who] for who in ("shardine", "zarr-vectors")}
+    sides = {
+        who: [run for run in runs if run.job == job and run.who == who]
+        for who in ("shardine", "zarr-vectors")
+    }
     middle = {
-        who: [statistics.median(getattr(run, name) for run in own) for name in ("seconds", "cpu", "peak_mib")]
+        who: [
+            statistics.median(getattr(run, name) for run in own)
+            for name in ("seconds", "cpu", "peak_mib")
+        ]
         for who, own in sides.items()
         if own
     }
@@ -329,43 +365,62 @@ def row(job: str, runs: list[Run]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+HEAD = """\
+# Results on Zarr Vectors
+
+Made by `cargo xtask bench --vectors` on {today}: {processor}, {cores} cores, Linux {kernel}. Compared: zarr-vectors {peer} with zarr
+{zarr}, and the shardine program, one after the other within each of {rounds} rounds, files in the page cache.
+"""
+
+COMPARED = """
+A million points at random in 1000^3, float32, in chunks of 37^3: 21,339 of them, 42,678 cells in two arrays, 14 MB. The small store
+has 100,000 points in 1,000 chunks of 100^3. Seconds are the middle of all rounds. Those of zarr-vectors are of the call alone, which
+ends with the points in memory; those of shardine are of the whole process, which reads or writes a .npy file. Both read what shardine has
+written; each packing begins with a fresh copy. What shardine writes and reads was compared with the source in the first round.
+
+zarr-vectors was stopped after {limit:g} s of a job (`>`). Its `unshard_store` takes time that grows with the square of the number of
+cells, more than 20 minutes here; the small store shows it to its end.
+
+| job | zarr-vectors s | CPU s | peak MiB | shardine s | CPU s | peak MiB | ratio |
+|---|---|---|---|---|---|---|---|
+"""
+
+CURVE = """
+## Time over size, within `--memory {memory}`
+
+The same cube and chunks, shards of 8^3, with more points in each chunk. The peak is what the kernel counts for the process.
+
+| points | write s | CPU s | peak MiB | box of 200^3 s | peak MiB | read all s | peak MiB |
+|---|---|---|---|---|---|---|---|
+"""
+
+
 def report(bench: Bench, arguments: argparse.Namespace) -> str:
     runs = bench.runs
-    told = ["# Results on Zarr Vectors", ""]
-    told.append(
-        f"Made by `cargo xtask bench --vectors` on {date.today()}: {processor()}, {os.cpu_count()} cores, "
-        f"Linux {platform.release()}. Compared: zarr-vectors {version('zarr-vectors')} with zarr "
-        f"{version('zarr')}, and the shardine program, one after the other within each of {arguments.rounds} "
-        "rounds, files in the page cache."
+    told = HEAD.format(
+        today=date.today(),
+        processor=processor(),
+        cores=os.cpu_count(),
+        kernel=platform.release(),
+        peer=version("zarr-vectors"),
+        zarr=version("zarr"),
+        rounds=arguments.rounds,
     )
     jobs = [job for job in JOBS if any(run.job == job for run in runs)]
     if jobs:
-        told += ["", f"{1_000_000:,} points at random in 1000^3, float32, chunks of 37^3: 21,339 of them, 42,678 cells in two arrays, 14 MB. The "
-            "small store has 100,000 points in 1,000 chunks of 100^3. Seconds are the middle of all rounds. Those of zarr-vectors are "
-            "of the call alone, which ends with the points in memory; those of shardine are of the whole process, which reads or writes "
-            "a .npy file. The peak is that of the process. Both read what shardine has written; each packing begins with a fresh copy. What "
-            "shardine writes and reads was compared with the source in the first round.",
-            "",
-            f"zarr-vectors was stopped after {arguments.limit:g} s of a job (`>`): its `unshard_store` takes time that "
-            "grows with the square of the number of cells, more than 20 minutes here. The small store shows it to its end.",
-            "",
-            "| job | zarr-vectors s | CPU s | peak MiB | shardine s | CPU s | peak MiB | ratio |",
-            "|---|---|---|---|---|---|---|---|"]
-        told += [row(job, runs) for job in jobs]
-    sizes = sorted({run.points for run in runs if run.job.startswith("curve")})
-    if sizes:
-        told += ["", f"## Time over size, within `--memory {MEMORY}`", "",
-            "The same cube and chunks, shards of 8^3, with more points in each chunk. The peak is what the kernel counts for the process.", "",
-            "| points | write s | CPU s | peak MiB | box of 200^3 s | peak MiB | read all s | peak MiB |",
-            "|---|---|---|---|---|---|---|---|"]
-        for size in sizes:
-            own = {run.job: run for run in runs if run.points == size and run.job.startswith("curve")}
-            write, box, read = own["curve-write"], own["curve-box"], own["curve-read"]
-            told.append(
-                f"| {size:,} | {write.seconds:.3g} | {write.cpu:.3g} | {write.peak_mib:.0f} | {box.seconds:.3g} | {box.peak_mib:.0f} | "
-                f"{read.seconds:.3g} | {read.peak_mib:.0f} |"
-            )
-    return "\n".join(told) + "\n"
+        told += COMPARED.format(limit=arguments.limit)
+        told += "".join(f"{row(job, runs)}\n" for job in jobs)
+    curve_runs = [run for run in runs if run.job.startswith("curve")]
+    if curve_runs:
+        told += CURVE.format(memory=MEMORY)
+    for size in sorted({run.points for run in curve_runs}):
+        own = {run.job.removeprefix("curve-"): run for run in curve_runs if run.points == size}
+        write = own["write"]
+        line = [f"{size:,}", f"{write.seconds:.3g}", f"{write.cpu:.3g}", f"{write.peak_mib:.0f}"]
+        for job in ("box", "read"):
+            line += [f"{own[job].seconds:.3g}", f"{own[job].peak_mib:.0f}"]
+        told += f"| {' | '.join(line)} |\n"
+    return told
 
 
 def drive(arguments: argparse.Namespace) -> None:
@@ -381,7 +436,9 @@ def drive(arguments: argparse.Namespace) -> None:
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
     (out / "vectors-results.md").write_text(report(bench, arguments))
-    (out / "vectors-runs.json").write_text(json.dumps([asdict(run) for run in bench.runs], indent=1) + "\n")
+    (out / "vectors-runs.json").write_text(
+        json.dumps([asdict(run) for run in bench.runs], indent=1) + "\n"
+    )
     print(f"report: {out / 'vectors-results.md'}")
 
 
@@ -397,7 +454,9 @@ def main() -> None:
     parser.add_argument("--out", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help=f"some of {','.join(JOBS)}")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds after which zarr-vectors is stopped")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds after which zarr-vectors is stopped"
+    )
     parser.add_argument("--points", type=int, help="the curve of time over size, up to so many")
     drive(parser.parse_args())
 

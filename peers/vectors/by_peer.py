@@ -35,7 +35,9 @@ def write(case: Case, root: Path) -> None:
         if case.link_attributes:
             options["link_attributes"] = case.link_attributes
         writer = {"point_cloud": _points, "line": _lines, "mesh": _mesh}
-        writer.get(kind, _graph if kind in ("graph", "skeleton") else _polylines)(case, str(root), options)
+        writer.get(kind, _graph if kind in ("graph", "skeleton") else _polylines)(
+            case, str(root), options
+        )
     if case.factors:
         build_pyramid(str(root), factors=case.factors, sparsity_seed=7)
 
@@ -45,14 +47,18 @@ def _points(case: Case, root: str, options: dict) -> None:
 
     own = case.geometry
     ids = None if case.by_attribute else own.object_ids
-    write_points(root, own.positions, vertex_attributes=own.attributes or None, object_ids=ids, **options)
+    write_points(
+        root, own.positions, vertex_attributes=own.attributes or None, object_ids=ids, **options
+    )
 
 
 def _lines(case: Case, root: str, options: dict) -> None:
     from zarr_vectors.types.lines import write_lines
 
     own = case.geometry
-    attributes = {name: data.reshape(-1, 2, *data.shape[1:]) for name, data in own.attributes.items()}
+    attributes = {
+        name: data.reshape(-1, 2, *data.shape[1:]) for name, data in own.attributes.items()
+    }
     ends = own.positions.reshape(-1, 2, case.axes)
     write_lines(root, ends, vertex_attributes=attributes or None, **options)
 
@@ -94,13 +100,22 @@ def _mesh(case: Case, root: str, options: dict) -> None:
     own = case.geometry
     ids = None if case.flavour == "mesh" else own.object_ids
     write_mesh(
-        root, own.positions, own.links, vertex_attributes=own.attributes or None, object_ids=ids, **options
+        root,
+        own.positions,
+        own.links,
+        vertex_attributes=own.attributes or None,
+        object_ids=ids,
+        **options,
     )
 
 
 def _write_streamed(case: Case, root: Path) -> None:
     """The other writer of skeletons: chunk by chunk, each path a fragment, the world shifted."""
-    from zarr_vectors.core.arrays import open_write_session, write_object_attributes, write_object_index
+    from zarr_vectors.core.arrays import (
+        open_write_session,
+        write_object_attributes,
+        write_object_index,
+    )
     from zarr_vectors.types import skeletons
 
     own = case.geometry
@@ -143,12 +158,17 @@ def _write_streamed(case: Case, root: Path) -> None:
                     }
                 )
             told, found = skeletons.write_skeleton_chunk(
-                level, chunk, pieces, attr_dtypes={name: np.dtype(kind) for name, kind in types.items()}
+                level,
+                chunk,
+                pieces,
+                attr_dtypes={name: np.dtype(kind) for name, kind in types.items()},
             )
             records += told
             places.update(found)
     across = [
-        (places[up], places[child]) for child, up in parent.items() if places[up][0] != places[child][0]
+        (places[up], places[child])
+        for child, up in parent.items()
+        if places[up][0] != places[child][0]
     ]
     skeletons.write_skeleton_cross_chunk_links(level, across, ndim=case.axes)
     manifests: dict[int, list] = {number: [] for number in range(len(case.ids))}
@@ -174,9 +194,7 @@ def read(root: Path, *, level: int = 0, **selection) -> Geometry:  # noqa: ANN00
         ids = np.asarray(data.object_ids)
     links = data.faces if data.faces is not None else data.edges
     if data.kind in ("polyline", "streamline", "line"):
-        links = [
-            (row, row + 1) for part in data.parts for row in range(part.start, part.stop - 1)
-        ]
+        links = [(row, row + 1) for part in data.parts for row in range(part.start, part.stop - 1)]
     rows = np.zeros((0, 2), np.int64) if links is None or len(links) == 0 else np.asarray(links)
     return Geometry(data.kind, data.positions, ids, dict(data.attributes), rows.astype(np.int64))
 

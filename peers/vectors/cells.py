@@ -58,7 +58,9 @@ def _decode(data: bytes, codecs: list[dict[str, Any]]) -> bytes:
     return bytes(data)
 
 
-def _shard(data: bytes, shape: list[int], location: str, checked: bool) -> Iterator[tuple[Cell, bytes]]:
+def _shard(
+    data: bytes, shape: list[int], location: str, checked: bool
+) -> Iterator[tuple[Cell, bytes]]:
     entries = int(np.prod(shape))
     length = 16 * entries + (4 if checked else 0)
     index = data[-length:] if location == "end" else data[:length]

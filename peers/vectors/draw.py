@@ -65,12 +65,16 @@ class Case:
         return [] if ids is None else np.unique(ids).tolist()
 
     def describe(self) -> str:
-        told = [f"{self.flavour}, {len(self.geometry.positions)} vertices {self.geometry.positions.dtype}"]
+        told = [
+            f"{self.flavour}, {len(self.geometry.positions)} vertices {self.geometry.positions.dtype}"
+        ]
         told += [f"{len(self.geometry.links)} links", f"chunk {self.chunk}"]
         for name in ("bin", "compressor", "shard", "by_attribute", "offset", "groups", "factors"):
             if getattr(self, name):
                 told.append(f"{name} {getattr(self, name)}")
-        told.append(f"attributes {[(n, str(a.dtype), a.shape[1:]) for n, a in self.geometry.attributes.items()]}")
+        told.append(
+            f"attributes {[(n, str(a.dtype), a.shape[1:]) for n, a in self.geometry.attributes.items()]}"
+        )
         return ", ".join(told)
 
 
@@ -101,11 +105,15 @@ class Drawing:
     def column(self, rows: int, *, strings: bool, columns: bool) -> np.ndarray:
         kind = self.choice.choice([*TYPES, "words", "words"] if strings else TYPES)
         if kind == "words":
-            words = np.array(["axon", "dendrite", "soma", "ünïcode", "a,b \"c\""], object)
+            words = np.array(["axon", "dendrite", "soma", "ünïcode", 'a,b "c"'], object)
             if self.choice.random() < 0.4:
                 words = np.array([*words, None], object)
             return words[self.rng.integers(0, len(words), rows)]
-        shape = (rows, self.choice.choice([2, 3, 4])) if columns and self.choice.random() < 0.4 else rows
+        shape = (
+            (rows, self.choice.choice([2, 3, 4]))
+            if columns and self.choice.random() < 0.4
+            else rows
+        )
         return self.numbers(kind, shape)
 
     def numbers(self, kind: str, shape: Any) -> np.ndarray:
@@ -121,7 +129,9 @@ class Drawing:
         return self.rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
     def attributes(self, rows: int, *, strings: bool, columns: bool) -> dict[str, np.ndarray]:
-        names = self.choice.sample(["radius", "t_value", "label", "Score", "c2"], self.choice.randint(0, 3))
+        names = self.choice.sample(
+            ["radius", "t_value", "label", "Score", "c2"], self.choice.randint(0, 3)
+        )
         return {name: self.column(rows, strings=strings, columns=columns) for name in names}
 
     def object_ids(self, rows: int) -> np.ndarray:
@@ -175,7 +185,11 @@ def _skeleton(dice: Drawing, dtype: str) -> Geometry:
     trees = dice.choice.randint(1, max(1, min(5, count)))
     sizes = np.diff(np.linspace(0, count, trees + 1).astype(int))
     links, ids, base = [], [], 0
-    numbers = np.sort(dice.rng.choice(1000, trees, replace=False)) if dice.choice.random() < 0.4 else range(trees)
+    numbers = (
+        np.sort(dice.rng.choice(1000, trees, replace=False))
+        if dice.choice.random() < 0.4
+        else range(trees)
+    )
     for number, size in zip(numbers, sizes, strict=True):
         links.append(dice.tree(size) + base)
         ids += [int(number)] * size
@@ -252,6 +266,9 @@ def draw(seed: int, index: int, flavour: str | None = None) -> Case:
         case.link_attributes["weight"] = dice.rng.random(len(geometry.links)).astype("f4")
     if flavour == "skeleton-streamed" and dice.choice.random() < 0.5:
         case.offset = tuple(float(n) for n in dice.rng.integers(-1000, 1000, dice.axes))
-    if flavour not in ("points-both", "points-attribute", "skeleton-streamed", "lines") and dice.choice.random() < 0.3:
+    if (
+        flavour not in ("points-both", "points-attribute", "skeleton-streamed", "lines")
+        and dice.choice.random() < 0.3
+    ):
         case.factors = dice.choice.choice([[(2.0, 1.0)], [(2.0, 2.0), (4.0, 2.0)]])
     return case

@@ -20,7 +20,11 @@ def _columns(case: Case) -> dict[str, np.ndarray]:
     own = case.geometry
     if own.kind == "line":
         ends = own.positions.reshape(-1, 2, case.axes)
-        columns = {f"{name}{end}": ends[:, end, at] for end in (0, 1) for at, name in enumerate(AXES[: case.axes])}
+        columns = {
+            f"{name}{end}": ends[:, end, at]
+            for end in (0, 1)
+            for at, name in enumerate(AXES[: case.axes])
+        }
         # One row is one line, so that what else is in it belongs to the line.
         return {**columns, **case.object_attributes}
     columns = {name: own.positions[:, at] for at, name in enumerate(AXES[: case.axes])}
@@ -51,7 +55,9 @@ def _csv(path: Path, columns: dict[str, np.ndarray]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(columns)
-        lines.writerows([_text(value) for value in row] for row in zip(*columns.values(), strict=True))
+        lines.writerows(
+            [_text(value) for value in row] for row in zip(*columns.values(), strict=True)
+        )
 
 
 def edges(path: Path, links: np.ndarray) -> None:

@@ -14,7 +14,7 @@ import zarr
 from ome.program import Shardine
 
 from . import by_peer
-from .cells import Cell, cells, document, fragments, manifest, pack_fragments, ragged
+from .cells import Cell, cells, document, fragments, key_of, manifest, pack_fragments, ragged
 from .draw import Case, draw
 
 
@@ -87,7 +87,7 @@ def fragments_gone(root: Path) -> str:
     array = root / "0/vertex_fragments"
     cell, _ = largest(array)
     put(array, cell, None)
-    change(array, lambda told: told["nonempty_chunks"].remove(".".join(map(str, cell))))
+    change(array, lambda told: told["nonempty_chunks"].remove(key_of(cell)))
     return "vertex_fragments"
 
 
@@ -121,7 +121,11 @@ def attribute_cut(root: Path) -> str:
 
 def code_outside(root: Path) -> str:
     for array in sorted(root.glob("0/vertex_attributes/*")):
-        told = document(array)["attributes"] if array.is_dir() and (array / "zarr.json").exists() else {}
+        told = (
+            document(array)["attributes"]
+            if array.is_dir() and (array / "zarr.json").exists()
+            else {}
+        )
         if told.get("encoding") == "dictionary":
             cell, blob = largest(array)
             codes = np.frombuffer(blob, told["dtype"]).copy()
@@ -231,19 +235,25 @@ def list_invents(root: Path) -> str:
     told = document(array)
     origin = told["attributes"].get("chunk_grid_origin") or [0] * len(told["shape"])
     stored = cells(array)
-    for place in np.ndindex(*told["shape"]):
-        cell = tuple(int(a) + o for a, o in zip(place, origin, strict=True))
-        if cell not in stored:
-            key = ".".join(map(str, cell))
-            change(array, lambda told: told.update(nonempty_chunks=sorted([*told["nonempty_chunks"], key])))
-            return "vertices"
-    raise Skip
+    grid = (
+        tuple(int(at) + o for at, o in zip(place, origin, strict=True))
+        for place in np.ndindex(*told["shape"])
+    )
+    empty = next((cell for cell in grid if cell not in stored), None)
+    if empty is None:
+        raise Skip
+    keys = sorted([*told["attributes"]["nonempty_chunks"], key_of(empty)])
+    change(array, lambda told: told.update(nonempty_chunks=keys))
+    return "vertices"
 
 
 def bounds_too_small(root: Path) -> str:
     def shrink(told: dict) -> None:
         low, high = told["zarr_vectors"]["bounds"]
-        told["zarr_vectors"]["bounds"] = [low, [a + (b - a) / 4 for a, b in zip(low, high, strict=True)]]
+        told["zarr_vectors"]["bounds"] = [
+            low,
+            [a + (b - a) / 4 for a, b in zip(low, high, strict=True)],
+        ]
 
     told = document(root)["attributes"]["zarr_vectors"]["bounds"]
     if told[0] == told[1]:
@@ -310,7 +320,9 @@ def a_store(seed: int, index: int) -> Case:
     return best[1]
 
 
-def check(seed: int, index: int, folder: Path, shardine: Shardine) -> tuple[str, list[str], list[str]]:
+def check(
+    seed: int, index: int, folder: Path, shardine: Shardine
+) -> tuple[str, list[str], list[str]]:
     """One store, sound at first, then broken in every way. Also tells which ways there were."""
     case = a_store(seed, index)
     sound = folder / "store"

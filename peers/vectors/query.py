@@ -77,7 +77,9 @@ def _from_text(texts: list[str], like: np.ndarray) -> np.ndarray:
 class Query:
     """Runs queries of one store."""
 
-    def __init__(self, shardine: Shardine, root: Path, scratch: Path, kind: str, like: Geometry) -> None:
+    def __init__(
+        self, shardine: Shardine, root: Path, scratch: Path, kind: str, like: Geometry
+    ) -> None:
         self.shardine, self.root, self.scratch = shardine, root, scratch
         self.kind, self.like = kind, like
         self.number = 0
@@ -119,7 +121,9 @@ class Query:
         if ids is not None and len(ids) and all(number is None for number in ids.tolist()):
             ids = None
         names = set(self.like.attributes)
-        attributes = {name: data for name in names if (data := _together(columns, name)) is not None}
+        attributes = {
+            name: data for name in names if (data := _together(columns, name)) is not None
+        }
         self.others = {name: data for name, data in columns.items() if name not in attributes}
         return Geometry(self.kind, positions, ids, attributes)
 

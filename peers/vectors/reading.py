@@ -64,7 +64,11 @@ def info(case: Case, query: Query, root: Path) -> list[str]:
         "format": "zarr-vectors",
         "bounds": Level(root).metadata["bounds"],
     }
-    found += [f"info: {key} is {told.get(key)}, not {value}" for key, value in want.items() if told.get(key) != value]
+    found += [
+        f"info: {key} is {told.get(key)}, not {value}"
+        for key, value in want.items()
+        if told.get(key) != value
+    ]
     kind = case.geometry.kind
     if str(told.get("kind")).replace("-", "_") not in KINDS[kind]:
         found.append(f"info: kind is {told.get('kind')}, not {kind}")
@@ -84,7 +88,9 @@ def info(case: Case, query: Query, root: Path) -> list[str]:
         }
         for key, value in counts.items():
             if level.get(key) != value and (value or level.get(key)):
-                found.append(f"info: level {level['level']} has {level.get(key)} {key}, not {value}")
+                found.append(
+                    f"info: level {level['level']} has {level.get(key)} {key}, not {value}"
+                )
     names = {attribute["name"] for attribute in told.get("attributes", [])}
     wanted = {*case.geometry.attributes, *case.object_attributes, *case.link_attributes}
     if not wanted <= names:
@@ -100,7 +106,10 @@ def link_attributes(case: Case, query: Query, got: Geometry) -> list[str]:
             found.append(f"the edges have no column {name}, only {list(query.link_columns)}")
             continue
         at, mine = case.geometry.positions.tolist(), got.positions.tolist()
-        want = {(tuple(at[a]), tuple(at[b])): value for (a, b), value in zip(case.geometry.links, data, strict=True)}
+        want = {
+            (tuple(at[a]), tuple(at[b])): value
+            for (a, b), value in zip(case.geometry.links, data, strict=True)
+        }
         for (a, b), text in zip(got.links, query.link_columns[name], strict=True):
             ends = (tuple(mine[a]), tuple(mine[b]))
             if ends in want and np.float32(text) != want[ends]:
@@ -109,7 +118,9 @@ def link_attributes(case: Case, query: Query, got: Geometry) -> list[str]:
     return found
 
 
-def check(case: Case, dice: random.Random, root: Path, folder: Path, shardine: Shardine) -> list[str]:
+def check(
+    case: Case, dice: random.Random, root: Path, folder: Path, shardine: Shardine
+) -> list[str]:
     """All of a store, a box, some ids, each level; in several forms."""
     want = _wanted(case)
     query = Query(shardine, root, folder, want.kind, want)
@@ -146,7 +157,9 @@ def check(case: Case, dice: random.Random, root: Path, folder: Path, shardine: S
     return told
 
 
-def check_variant(case: Case, dice: random.Random, root: Path, folder: Path, shardine: Shardine) -> list[str]:
+def check_variant(
+    case: Case, dice: random.Random, root: Path, folder: Path, shardine: Shardine
+) -> list[str]:
     """Other spellings of the same store are read alike; what is unknown is refused."""
     want = _wanted(case)
     told = []

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 import zarr
 
-from .cells import Broken, Cell, cells, document, fragments, manifest, offsets_of, permutation, ragged
+from .cells import (
+    Broken,
+    Cell,
+    cells,
+    document,
+    fragments,
+    manifest,
+    offsets_of,
+    permutation,
+    ragged,
+)
 from .geometry import Geometry
 
 
@@ -63,7 +73,8 @@ class Level:
         dtype = np.dtype(document(array)["attributes"].get("dtype", "float32"))
         axes = len(self.metadata["chunk_shape"])
         return {
-            cell: np.frombuffer(data, dtype).reshape(-1, axes) for cell, data in cells(array).items()
+            cell: np.frombuffer(data, dtype).reshape(-1, axes)
+            for cell, data in cells(array).items()
         }
 
     @cached_property
@@ -156,11 +167,15 @@ class Level:
             within = not any(any(offset) for offset in offsets)
             for cell, data in cells(array).items():
                 if within:
-                    answer += (np.frombuffer(data, "<i8").reshape(-1, width) + self.base[cell]).tolist()
+                    answer += (
+                        np.frombuffer(data, "<i8").reshape(-1, width) + self.base[cell]
+                    ).tolist()
                     continue
                 ends = [cell] + [tuple(np.add(cell, offset).tolist()) for offset in offsets]
                 for row in ragged(data, width + permuted).tolist():
-                    places = [self.base[end] + v for end, v in zip(ends, row[permuted:], strict=True)]
+                    places = [
+                        self.base[end] + v for end, v in zip(ends, row[permuted:], strict=True)
+                    ]
                     if permuted:
                         whole = [0] * width
                         for place, end in zip(permutation(row[0], width), places, strict=True):

@@ -83,17 +83,15 @@ def _rows(folder: Path) -> tuple[list[bytes], list[int]]:
 
 def first_manifests(root: Path, _dice: random.Random) -> bool:
     """`vlen_manifests_v1`: the id of an object is its row. Not for ids far apart."""
-    if any(max(_rows(folder)[1], default=0) > 5000 for folder in _levels(root)):
+    found = _levels(root)
+    if not found or any(max(_rows(folder)[1], default=0) > 5000 for folder in found):
         return False
-    for folder in _levels(root):
+    for folder in found:
         rows, ids = _rows(folder)
-        if ids == list(range(len(rows))):
-            # No change to the manifests themselves.
-            pass
-        else:
-            whole = [b""] * (max(ids) + 1)
-            for number, row in zip(ids, rows, strict=True):
-                whole[number] = row
+        whole = [b""] * (max(ids, default=-1) + 1)
+        for number, row in zip(ids, rows, strict=True):
+            whole[number] = row
+        if whole != rows:
             old = document(folder / "manifests")
             old["shape"] = [len(whole)]
             shutil.rmtree(folder / "manifests")
@@ -103,12 +101,8 @@ def first_manifests(root: Path, _dice: random.Random) -> bool:
             data[:] = whole
             zarr.open_array(folder / "manifests", mode="r+")[...] = data
         shutil.rmtree(folder / "object_ids", ignore_errors=True)
-        _change(
-            folder,
-            lambda attributes, n=len(ids) and max(ids) + 1: attributes.update(
-                layout="vlen_manifests_v1", num_objects=n
-            ),
-        )
+        said = {"layout": "vlen_manifests_v1", "num_objects": len(whole)}
+        _change(folder, lambda attributes, said=said: attributes.update(said))
     return True
 
 
@@ -127,7 +121,11 @@ def dense_manifests(root: Path, _dice: random.Random) -> bool:
         shutil.rmtree(folder / "manifests")
         for name, data, columns in (("spans", spans, 2), ("blocks", blocks, axes + 1)):
             table = np.asarray(data, np.int64).reshape(-1, columns)
-            zarr.create_array(folder / f"manifest_{name}", data=table, chunks=(max(1, min(len(table), 7)), columns))
+            zarr.create_array(
+                folder / f"manifest_{name}",
+                data=table,
+                chunks=(max(1, min(len(table), 7)), columns),
+            )
         if not (folder / "object_ids").exists():
             zarr.create_array(folder / "object_ids", data=np.asarray(ids, np.int64))
         _change(folder, lambda attributes: attributes.update(layout="dense_manifests_v1"))
@@ -161,7 +159,9 @@ def _version(version: str):  # noqa: ANN202
 def _capability(root: Path) -> None:
     _change(
         root,
-        lambda attributes: attributes["zarr_vectors"].update(required_capabilities=["hyperdrive_v3"]),
+        lambda attributes: attributes["zarr_vectors"].update(
+            required_capabilities=["hyperdrive_v3"]
+        ),
     )
 
 

@@ -81,7 +81,9 @@ def a_case(seed: int, index: int, flavour: str) -> tuple[Case, str, random.Rando
             for name, data in own.attributes.items()
             if data.ndim == 1 and data.dtype != np.uint64 and data.dtype.kind != "b"
         }
-        case.object_attributes = {n: d for n, d in case.object_attributes.items() if d.dtype.kind != "u"}
+        case.object_attributes = {
+            n: d for n, d in case.object_attributes.items() if d.dtype.kind != "u"
+        }
     return case, form, dice
 
 
@@ -150,7 +152,9 @@ def _as_peer(case: Case, root: Path, folder: Path) -> list[str]:
         ours, theirs = cells(root / "0" / name), cells(other / "0" / name)
         wrong = [cell for cell in theirs if ours.get(cell) != theirs[cell]]
         if wrong or len(ours) != len(theirs):
-            told.append(f"0/{name}: {len(wrong)} of {len(theirs)} cells are not those of zarr-vectors, {wrong[:2]}")
+            told.append(
+                f"0/{name}: {len(wrong)} of {len(theirs)} cells are not those of zarr-vectors, {wrong[:2]}"
+            )
     return told
 
 
@@ -162,18 +166,24 @@ def _object_attributes(case: Case, root: Path) -> list[str]:
             told.append(f"there is no object attribute {name}")
             continue
         got = zarr.open_array(path, mode="r")[...]
-        if len(got) != len(want) or not np.array_equal(got.astype("f8"), want.astype("f8"), equal_nan=True):
+        if len(got) != len(want) or not np.array_equal(
+            got.astype("f8"), want.astype("f8"), equal_nan=True
+        ):
             told.append(f"object attribute {name} is {got[:3]}, not {want[:3]}")
     return told
 
 
-def check(seed: int, index: int, flavour: str, folder: Path, shardine: Shardine) -> tuple[str, list[str]]:
+def check(
+    seed: int, index: int, flavour: str, folder: Path, shardine: Shardine
+) -> tuple[str, list[str]]:
     """One input, written and read back."""
     case, form, dice = a_case(seed, index, flavour)
     own: Geometry = case.geometry
     path, more = _input(case, form, folder)
     root = folder / "store"
-    shard = dice.choice([None, 2, (4,) * case.axes, tuple(dice.choice([1, 2, 3]) for _ in range(case.axes))])
+    shard = dice.choice(
+        [None, 2, (4,) * case.axes, tuple(dice.choice([1, 2, 3]) for _ in range(case.axes))]
+    )
     codec = dice.choice(CODECS)
     command = ["--kind", KINDS.get(own.kind, own.kind), "--chunk", _numbers(case.chunk), *more]
     if case.bin:
@@ -200,7 +210,9 @@ def check(seed: int, index: int, flavour: str, folder: Path, shardine: Shardine)
         names = {
             n: data.astype(got.attributes[n].dtype)
             for n, data in own.attributes.items()
-            if n in got.attributes and data.dtype.kind in "fi" and got.attributes[n].dtype.kind in "fiu"
+            if n in got.attributes
+            and data.dtype.kind in "fi"
+            and got.attributes[n].dtype.kind in "fiu"
         }
         want.attributes = {**own.attributes, **names}
     told += [f"by the letter: {text}" for text in differences(want, got)]

@@ -114,6 +114,13 @@ def planted(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  # no
     outcome.met += [f"planted: {name}" for name in done]
 
 
+def parametric(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  # noqa: ANN001
+    from vectors.parametric import check
+
+    outcome.name, failures = check(task.seed, task.index, folder, shardine)
+    outcome.failures += failures
+
+
 PARTS: dict[str, tuple[int, Callable]] = {
     "read": (42, read),
     "variant": (14, variant),
@@ -121,10 +128,19 @@ PARTS: dict[str, tuple[int, Callable]] = {
     "repack": (14, repack),
     "verify": (28, verify),
     "planted": (7, planted),
+    "parametric": (4, parametric),
 }
 """The parts, how many cases each has unless told otherwise, and what a case does."""
 
-SHORT = {"read": 14, "variant": 2, "write": 10, "repack": 3, "verify": 7, "planted": 2}
+SHORT = {
+    "read": 14,
+    "variant": 2,
+    "write": 10,
+    "repack": 3,
+    "verify": 7,
+    "planted": 2,
+    "parametric": 2,
+}
 """How many cases of each part are enough for every change."""
 
 

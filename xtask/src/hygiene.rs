@@ -29,6 +29,7 @@ const MODULES: &[&str] = &[
     "set",
     "format",
     "zarr",
+    "vectors",
     "precomputed",
     "wkw",
     "dataset",

@@ -10,6 +10,7 @@
 
 mod error;
 mod model;
+pub mod zarr_vectors;
 
 pub use error::GeometryError;
 pub use model::{

@@ -15,6 +15,7 @@ use crate::precomputed::InfoError;
 use crate::selection::RegionError;
 use crate::shard::uint64::ShardingError;
 use crate::shard::wkw::WkwError;
+use crate::vectors::VectorsError;
 use crate::wkw::PropertiesError;
 use crate::zarr::SliceError;
 use crate::zarr::metadata::MetadataError;
@@ -205,6 +206,14 @@ pub enum Error {
     AppendLost {
         /// Which array.
         at: String,
+    },
+    /// A store of Zarr Vectors contradicts itself, or what was asked of it has no answer.
+    #[error("{at}: {source}")]
+    Vectors {
+        /// Where the store is.
+        at: String,
+        /// What is wrong.
+        source: Box<VectorsError>,
     },
     /// OME-Zarr metadata cannot be understood, or not be written in a version.
     #[error("the OME-Zarr metadata of {at}: {source}")]
@@ -423,6 +432,7 @@ impl Error {
                 "read it with a library that supports it; `shardine info {at}` shows what can be \
                  read of it"
             )),
+            Self::Vectors { source, .. } => source.hint().map(str::to_owned),
             Self::Ome { .. } => Some(
                 "run `shardine verify --metadata-only` on it, which names all its faults".into(),
             ),

@@ -6,6 +6,7 @@ use shardine_store::StoreError;
 use crate::Error;
 use crate::jobs::{CompareError, CopyError, JobError, PyramidError, RepackError};
 use crate::layout::EncodeError;
+use crate::vectors::VectorsError;
 
 /// Whose fault an error is, and so what a program can do about it.
 ///
@@ -75,6 +76,7 @@ impl Error {
             | Self::NoExtent { .. }
             | Self::UnlistedGroup { .. }
             | Self::UnlistedObjects { .. } => ErrorKind::Unsupported,
+            Self::Vectors { source, .. } => of_vectors(source),
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Job(error) => of_job(error),
             Self::Copy(error) => of_copy(error),
@@ -83,6 +85,23 @@ impl Error {
             Self::Pyramid(error) => of_pyramid(error),
             _ => ErrorKind::Request,
         }
+    }
+}
+
+fn of_vectors(error: &VectorsError) -> ErrorKind {
+    match error {
+        VectorsError::Document { .. }
+        | VectorsError::Missing { .. }
+        | VectorsError::Node { .. }
+        | VectorsError::Cell { .. }
+        | VectorsError::Contradiction { .. }
+        | VectorsError::Object { .. } => ErrorKind::Damaged,
+        VectorsError::Unsupported { .. } => ErrorKind::Unsupported,
+        VectorsError::NoLevel { .. } | VectorsError::NoSuch { .. } => ErrorKind::NotFound,
+        VectorsError::NotAStore
+        | VectorsError::Question(_)
+        | VectorsError::TooLarge { .. }
+        | VectorsError::Geometry(_) => ErrorKind::Request,
     }
 }
 

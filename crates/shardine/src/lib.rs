@@ -104,6 +104,7 @@
 //! | [`open`], [`DataSet`], [`Location`], [`StoreOptions`] | data sets, and where they are |
 //! | [`ArrayNode`], [`Group`], [`SliceWriter`], [`zarr`] | what only Zarr has: attributes, growing, groups |
 //! | [`ome`], [`precomputed`], [`wkw`] | what only other formats have |
+//! | [`vectors`] | points, lines, graphs and meshes |
 //! | [`physical`] | positions of elements, and boxes of lengths and times |
 //! | [`Engine`] | threads, memory and caches, shared by all arrays |
 //! | [`jobs`], [`files`] | work on whole data sets; `.npy` and raw files |
@@ -145,6 +146,7 @@ pub mod plan;
 pub mod precomputed;
 mod set;
 pub mod stored;
+pub mod vectors;
 pub mod wkw;
 pub mod zarr;
 

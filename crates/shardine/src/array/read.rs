@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use shardine_codec::strided::{Placement, Window};
-use shardine_codec::{ElementSize, Elements};
+use shardine_codec::{ElementSize, Elements, VariableElements};
 use smallvec::SmallVec;
 
 use super::Array;
@@ -84,6 +84,21 @@ impl Array {
                     let fill = array.fill();
                     parts.map(|part| Elements::Variable(table.resolve(part, fill))).collect()
                 }
+            }
+        })
+    }
+
+    /// Reads many regions of variable-length elements in one call, into one table: those of the first
+    /// region, then those of the next. Elements of fixed size are no elements here.
+    pub(crate) fn read_many_variable(&self, regions: &[Region]) -> Result<VariableElements, Error> {
+        let regions = self.one_after_another(regions)?;
+        let end = regions.end();
+        let too_large = || RegionError::TooLarge { shape: vec![end as u64] };
+        let mut out = self.engine().memory_for_result(end).ok_or_else(too_large)?;
+        self.read_one_after_another(&regions, &mut out, |array, table, out| {
+            match array.data_type().size() {
+                ElementSize::Fixed(_) => VariableElements::new(),
+                ElementSize::Variable => table.resolve(out, array.fill()),
             }
         })
     }

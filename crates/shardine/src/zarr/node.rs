@@ -244,8 +244,18 @@ impl Group {
         &self.location
     }
 
+    /// The engine that opens what is below.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// Its OME-Zarr metadata; `None` if it has none. Reads nothing.
+    ///
+    /// A store of Zarr Vectors has none, although its attributes look alike: its levels are groups.
     pub fn ome(&self) -> Result<Option<OmeMetadata>, Error> {
+        if self.metadata.attributes().contains_key("zarr_vectors") {
+            return Ok(None);
+        }
         OmeMetadata::read(self.metadata.attributes()).map_err(|source| Error::Ome {
             at: self.location.to_string(),
             source: Box::new(source),

@@ -1,0 +1,43 @@
+//! Zarr Vectors: points, lines, graphs, skeletons and meshes in the cells of Zarr arrays.
+//!
+//! A store is a Zarr v3 group with the attribute `zarr_vectors`. It stays one for everything that
+//! works on groups; [`VectorStore`] is how its geometry is seen. The bytes of cells and the
+//! attributes are in `shardine_geometry::zarr_vectors`; all reading goes through [`Array`].
+//!
+//! ```no_run
+//! use shardine::vectors::{GeometrySource, VectorQuery, VectorStore};
+//!
+//! let store = VectorStore::open("cells.zv")?;
+//! let near = VectorQuery::new().bounds([0.0, 0.0, 0.0], [100.0, 100.0, 100.0]);
+//! let mut rows = store.query(&near)?;
+//! while let Some(batch) = rows.next_batch()? {
+//!     println!("{} points", batch.vertices.num_rows());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`Array`]: crate::Array
+
+mod attributes;
+mod batch;
+mod by_cell;
+mod by_object;
+mod cells;
+mod error;
+mod grid_array;
+mod info;
+mod level;
+mod links;
+mod objects;
+mod parametric;
+mod query;
+mod store;
+
+pub use error::VectorsError;
+pub use info::{AttributeInfo, LevelInfo, VectorInfo};
+pub use query::{AttributeFilter, Comparison, VectorQuery, VectorRows};
+pub use shardine_geometry::{
+    Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySink, GeometrySource,
+    Links, OBJECT_ID,
+};
+pub use store::VectorStore;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{
-    bench_precomputed, bench_remote, bench_repack, bench_vectors, instructions, usage, value, venv,
+    bench_ome, bench_precomputed, bench_remote, bench_repack, bench_vectors, instructions, usage,
+    value, venv,
 };
 
 pub fn main(args: &[String]) -> Result {
@@ -19,6 +20,9 @@ pub fn main(args: &[String]) -> Result {
     }
     if args.iter().any(|option| option == "--precomputed") {
         return bench_precomputed::main(args);
+    }
+    if args.iter().any(|option| option == "--ome") {
+        return bench_ome::main(args);
     }
     if args.iter().any(|option| option == "--repack") {
         return bench_repack::main(args);

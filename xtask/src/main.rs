@@ -4,6 +4,7 @@
 //! checks with as much time as you like.
 
 mod bench;
+mod bench_ome;
 mod bench_precomputed;
 mod bench_remote;
 mod bench_repack;
@@ -12,6 +13,7 @@ mod debian;
 mod differential;
 mod docs;
 mod fuzz;
+mod geometry_files;
 mod hygiene;
 mod instructions;
 mod ome_peers;
@@ -88,6 +90,10 @@ cargo xtask <command>
         [--out FOLDER]
       Times shard, unshard, reshard and v2 to sharded v3 of a volume of 1 GiB beside cp -r and other
       tools, and encoding anew beside a floor; what it measures is in docs/bench/repack.md.
+
+  bench --ome [--rounds N] [--size small|full] [--out FOLDER]
+      Times the conversion of an OME-Zarr 0.4 image of 1 GiB with labels to sharded 0.5 beside cp -r,
+      ome2024-ngff-challenge and ngff-zarr; the report is docs/bench/ome-results.md.
 
   bench --precomputed [--quick] [--rounds N] [--only u8-raw,...] [--peers shardine,...] [--out FOLDER]
       Times writing, reading and random reads of precomputed volumes of 512^3 (--quick: 256^3) beside TensorStore,

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
-    differential, docs, hygiene, ome_peers, planted_damage, precomputed_peers, repack_peers,
-    servers, torture, usage, value, vectors_peers, venv, wkw_peers,
+    differential, docs, geometry_files, hygiene, ome_peers, planted_damage, precomputed_peers,
+    repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -173,6 +173,13 @@ const STEPS: &[Step] = &[
         run: wkw_peers::run,
     },
     Step {
+        name: "geometry-files",
+        about: "pyarrow, plyfile and trimesh agree with files of geometry, read and written",
+        seconds: 15,
+        installed: true,
+        run: geometry_files::run,
+    },
+    Step {
         name: "ome-suites",
         about: "verify judges OME-Zarr documents as the specification's suites and schemas do",
         seconds: 20,
@@ -333,6 +340,7 @@ pub fn install() -> Result {
     venv::ensure()?;
     venv::ensure_precomputed()?;
     venv::ensure_vectors()?;
+    venv::ensure_geometry()?;
     ome_peers::ensure()?;
     repack_peers::ensure_zarrita()
 }
@@ -380,6 +388,11 @@ const TEST: &str = "test --workspace --features shardine/ndarray";
 /// Builds all tests, and with them the programs that the other steps run.
 pub fn build() -> Result {
     Cmd::cargo(TEST).arg("--no-run").run()
+}
+
+/// Builds a program that only tests need, in the same way as everything else.
+pub fn build_example(name: &str) -> Result {
+    Cmd::cargo("build --workspace --features shardine/ndarray --example").arg(name).run()
 }
 
 fn test() -> Result {

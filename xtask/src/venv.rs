@@ -36,6 +36,16 @@ pub fn ensure_vectors() -> Result<PathBuf> {
     install(".venv-vectors", "peers/vectors/requirements.txt")
 }
 
+/// The same for ome2024-ngff-challenge, which needs an early zarr-python 3.
+pub fn ensure_challenge() -> Result<PathBuf> {
+    install(".venv-challenge", "peers/ome/challenge-requirements.txt")
+}
+
+/// The same for the tests of geometry files.
+pub fn ensure_geometry() -> Result<PathBuf> {
+    install(".venv-geometry", "peers/geometry/requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

@@ -9,7 +9,8 @@ use shardine::{Engine, EngineOptions, Location, MAX_THREADS, StoreOptions};
 use crate::failure::Failure;
 use crate::{
     append, attrs, bench, compact, compare, completions, consolidate, convert, copy, create, demo,
-    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, verify, write,
+    info, interrupt, kv, ls, migrate, plan, pyramid, read, repack, repair, units, vectors, verify,
+    write,
 };
 
 const EXAMPLES: &str = "\
@@ -66,6 +67,7 @@ pub enum Verb {
     Reshard(repack::Reshard),
     Migrate(migrate::Migrate),
     Pyramid(pyramid::Pyramid),
+    Vectors(vectors::Vectors),
     Attrs(attrs::Attrs),
     Consolidate(consolidate::Consolidate),
     Kv(kv::Kv),
@@ -219,6 +221,16 @@ impl Machine {
     pub fn engine_and_buffer(&self) -> Result<(Arc<Engine>, u64), Failure> {
         let half = self.memory / 2;
         Ok((self.engine_with(self.memory - half, None)?, half.max(1)))
+    }
+
+    /// An engine with a quarter of the budget, and the bytes for rows that are sorted: most of the
+    /// rest.
+    pub fn engine_and_rows(&self) -> Result<(Arc<Engine>, u64), Failure> {
+        let quarter = self.memory / 4;
+        Ok((
+            self.engine_with(quarter.max(1), None)?,
+            (self.memory - quarter - self.memory / 8).max(1),
+        ))
     }
 
     /// An engine that caches this many bytes of indexes, even beyond the budget; 0 caches none.

@@ -35,6 +35,11 @@ fn shown(words: &[String]) -> String {
     command
 }
 
+/// An address as a word of a command, without secrets.
+pub fn address(url: &str) -> String {
+    quoted(&without_secrets(url))
+}
+
 /// An address without user, password and query.
 fn without_secrets(word: &str) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };

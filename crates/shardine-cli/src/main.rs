@@ -25,6 +25,7 @@ mod help;
 mod info;
 mod interrupt;
 mod kv;
+mod levels;
 mod ls;
 mod migrate;
 mod no_data_set;
@@ -45,6 +46,7 @@ mod tree;
 mod units;
 mod update;
 mod value_folders;
+mod vectors;
 mod verify;
 mod volume;
 mod write;
@@ -106,6 +108,7 @@ fn main() -> ExitCode {
         Verb::Shard(args) => repack::shard(args, &cli.machine),
         Verb::Unshard(args) => repack::unshard(args, &cli.machine),
         Verb::Reshard(args) => repack::reshard(args, &cli.machine),
+        Verb::Vectors(args) => vectors::run(args, &cli.machine),
         Verb::Attrs(args) => attrs::run(args, &cli.machine),
         Verb::Migrate(args) => migrate::run(args, &cli.machine),
         Verb::Pyramid(args) => pyramid::run(args, &cli.machine),

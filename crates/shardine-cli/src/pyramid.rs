@@ -12,6 +12,7 @@ use crate::cli::{Machine, Places};
 use crate::convert::OmeArgs;
 use crate::create::IndexPlace;
 use crate::failure::Failure;
+use crate::levels::{Factors, Levels, factors_argument, levels_argument};
 use crate::packing::{PackingArgs, missing, waiting};
 use crate::progress::Progress;
 use crate::{consolidate, said, units};
@@ -88,34 +89,6 @@ pub struct Pyramid {
     // Last, because whatever follows would appear under its heading.
     #[command(flatten)]
     ome: OmeArgs,
-}
-
-/// A number of levels, or none.
-#[derive(Debug, Clone, Copy)]
-struct Levels(Option<usize>);
-
-fn levels_argument(text: &str) -> Result<Levels, String> {
-    match text {
-        "auto" => Ok(Levels(None)),
-        text => match text.parse() {
-            Ok(levels) => Ok(Levels(Some(levels))),
-            Err(_) => Err(format!("\"{text}\" is not a number of levels, or auto")),
-        },
-    }
-}
-
-/// Factors, or none.
-#[derive(Debug, Clone)]
-struct Factors(Option<Vec<u64>>);
-
-fn factors_argument(text: &str) -> Result<Factors, String> {
-    match text {
-        "auto" => Ok(Factors(None)),
-        text => match units::parse_shape(text) {
-            Ok(factors) => Ok(Factors(Some(factors))),
-            Err(_) => Err(format!("\"{text}\" is not a list of factors such as 1,2,2, or auto")),
-        },
-    }
 }
 
 impl Pyramid {

@@ -26,6 +26,7 @@ Examples:
   shardine shard image.zarr --chunks-per-shard 8
   shardine shard image.zarr --target-size 64MiB -o sharded.zarr
   shardine shard image.zarr --shard 512,512,512 --index start
+  shardine shard cells.zarrvectors --chunks-per-shard 8 --objects
 
 Encoded chunks are moved unchanged. Without -o, the new array is built beside the old one, checked,
 and exchanged with it in one step; the old one is removed last. Run the same command again to resume
@@ -98,6 +99,9 @@ struct Place {
     /// Write the result to DST instead of changing the data set in place
     #[arg(short, long, value_name = "DST")]
     output: Option<String>,
+    /// Of vector data: also repack the tables of objects, which have an axis of their own
+    #[arg(long)]
+    objects: bool,
     #[command(flatten)]
     places: Places,
 }
@@ -240,6 +244,7 @@ fn run(
     }
     let target = place.target(machine)?;
     let name = place.output.as_deref().unwrap_or(&name);
+    let options = options.objects(place.objects);
     run_job(&source, target.as_ref(), options, job, machine, name)
 }
 
@@ -260,7 +265,7 @@ pub fn run_job(
     let mut arrays = Vec::new();
     let mut written = Ok(());
     let result = repack(&context, source, target, &options, &mut |array| {
-        if !job.json && written.is_ok() {
+        if !job.json && written.is_ok() && array.outcome != RepackOutcome::Kept {
             let line = describe(&array, name, job.dry_run);
             written = progress.suspend(|| writeln!(said::words(), "{line}"));
         }
@@ -291,13 +296,18 @@ pub fn run_job(
     if let Some(target) = target.filter(|_| !job.dry_run) {
         consolidate::renew_above(target);
     }
+    let kept = arrays.iter().filter(|array| array.outcome == RepackOutcome::Kept).count();
+    if !job.json && kept > 0 {
+        let tables = units::count(kept as u64, "table");
+        writeln!(said::words(), "{tables} of objects left unchanged; --objects repacks them too")?;
+    }
     if !job.json && !job.dry_run {
         let sum = |of: fn(&RepackedArray) -> u64| arrays.iter().map(of).sum::<u64>();
         let bytes = sum(|array| array.bytes_written);
         writeln!(
             said::words(),
             "{}: {} moved, {} re-encoded, {} empty; {} written, {} in {}",
-            units::count(arrays.len() as u64, "array"),
+            units::count((arrays.len() - kept) as u64, "array"),
             units::count(sum(|array| array.chunks_moved), "chunk"),
             sum(|array| array.chunks_recoded),
             sum(|array| array.chunks_empty),
@@ -347,6 +357,7 @@ fn to_json(array: &RepackedArray) -> Value {
         "outcome": match array.outcome {
             RepackOutcome::Unchanged => "unchanged",
             RepackOutcome::Resumed => "resumed",
+            RepackOutcome::Kept => "kept",
             _ => "done",
         },
         "chunk": array.chunk_shape,

@@ -31,6 +31,11 @@ and written again. What is lost is counted and recorded beside the data (.shardi
 verify reports it as damage until it is written again, or accepted with --accept-loss. Damaged bytes
 are never deleted.
 
+OME-Zarr metadata is corrected where the rest of the hierarchy leaves no doubt: dimension_names that
+are not the axes, a version that all other documents state, the order of levels, the list of label
+images, the rows and columns of wells. Consolidated metadata that does not match is renewed. What
+may be meant otherwise is left.
+
 In a precomputed volume, or a folder of sharded meshes or skeletons, keys are moved to where readers
 look for them, values are stored as `info` specifies, and `info` is corrected where all values
 disagree with it.
@@ -269,7 +274,8 @@ fn line(done: &Done) -> io::Result<()> {
         RepairKind::Recoded => "stored as info specifies",
         RepairKind::Moved => "moved",
         RepairKind::Reordered => "reordered",
-        RepairKind::InfoCorrected => "corrected",
+        RepairKind::InfoCorrected | RepairKind::MetadataCorrected => "corrected",
+        RepairKind::ConsolidatedRenewed => "consolidated metadata renewed",
         RepairKind::LossAccepted => "loss accepted",
         _ => "not repaired",
     };

@@ -10,72 +10,20 @@
 #[allow(dead_code, reason = "shared with the tests of the library")]
 mod ome;
 
+#[path = "kills/mod.rs"]
+mod kills;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use ome::Files;
+use kills::{Moments, folder, plate, run, shardine, tree};
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// Moments at which each migration is stopped, over its whole duration.
 const MOMENTS: u64 = 50;
-
-fn folder() -> TempDir {
-    match Path::new("/dev/shm").is_dir() {
-        true => tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
-}
-
-fn plate() -> Files {
-    let mut files = Files::default();
-    match std::env::var_os("SHARDINE_PLATE") {
-        None => files.plate("", &["A", "B"], &["1", "2", "3"], 2, 3),
-        Some(_) => {
-            let columns: Vec<String> = (1..=12).map(|column| column.to_string()).collect();
-            let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-            files.plate("", &["A", "B", "C", "D", "E", "F", "G", "H"], &columns, 4, 3);
-        }
-    }
-    files.consolidated("");
-    files
-}
-
-fn shardine(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardine"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn run(arguments: &[&str]) -> Output {
-    let output = shardine(arguments).output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {told}");
-    output
-}
-
-/// Every file below a folder with its bytes. A link is none.
-fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let (mut found, mut waiting) = (BTreeMap::new(), vec![folder.to_path_buf()]);
-    while let Some(next) = waiting.pop() {
-        for entry in fs::read_dir(next).unwrap() {
-            let entry = entry.unwrap();
-            let path = entry.path();
-            if entry.file_type().unwrap().is_dir() {
-                waiting.push(path);
-                continue;
-            }
-            assert!(entry.file_type().unwrap().is_file(), "{} is a link", path.display());
-            let bytes = fs::read(&path).unwrap();
-            found.insert(path.strip_prefix(folder).unwrap().to_owned(), bytes);
-        }
-    }
-    found
-}
 
 /// Puts the documents of a hierarchy back to what they were, and removes everything that is not
 /// part of it. No chunk is touched, nor has been.
@@ -150,23 +98,14 @@ fn kill(words: &str, before: &[&str], seed: u64) {
     let duration = start.elapsed();
     let (new_tree, new) = (tree(&scene), seen(&scene, &nodes));
     assert_ne!(old, new);
-    let (mut killed, mut news, mut random) = (0, 0, seed | 1);
-    for moment in 0..MOMENTS {
+    let (mut killed, mut news) = (0, 0);
+    for (moment, part) in Moments::new(MOMENTS, seed) {
         restore(&old_tree, &scene);
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let part = (moment as f64 + (random % 1000) as f64 / 1000.0) / MOMENTS as f64;
         let wait = duration.mul_f64(part);
         let mut child = shardine(&arguments).spawn().unwrap();
         thread::sleep(wait);
         let context = format!("{words}, stopped after {wait:?} of {duration:?}");
-        // Every fourth is interrupted as by Ctrl-C, the others do not get to know.
-        if moment % 4 == 3 {
-            let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-        } else {
-            child.kill().unwrap();
-        }
+        kills::stop(&mut child, moment);
         killed += u64::from(!child.wait().unwrap().success());
         let now = seen(&scene, &nodes);
         assert!(now == old || now == new, "{context}: a mixture");

@@ -26,7 +26,7 @@ mod traits;
 pub use array_stages::ArrayStages;
 pub use byte_stages::{ByteStages, Decoded, VARIABLE_LIMIT};
 pub use chunk_codec::ChunkCodec;
-pub use codecs::prefix_between;
+pub use codecs::{gzip_for_zlib, prefix_between, zlib_to_gzip};
 pub use context::Context;
 pub use data_type::{
     DataType, DataTypeError, Distance, Element, ElementDifferences, ElementSize, FillValue,

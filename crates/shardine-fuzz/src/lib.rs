@@ -10,6 +10,11 @@ pub mod codec_array;
 pub mod codec_bytes;
 pub mod codecs;
 pub mod data_type;
+pub mod geometry;
+pub mod geometry_csv;
+pub mod geometry_obj;
+pub mod geometry_ply;
+pub mod geometry_swc;
 pub mod journal;
 pub mod memory;
 pub mod mend_array;
@@ -35,6 +40,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codec_array", run: codec_array::run, seeds: codec_array::seeds },
     Target { name: "codec_bytes", run: codec_bytes::run, seeds: codec_bytes::seeds },
     Target { name: "data_type", run: data_type::run, seeds: data_type::seeds },
+    Target { name: "geometry_csv", run: geometry_csv::run, seeds: geometry_csv::seeds },
+    Target { name: "geometry_obj", run: geometry_obj::run, seeds: geometry_obj::seeds },
+    Target { name: "geometry_ply", run: geometry_ply::run, seeds: geometry_ply::seeds },
+    Target { name: "geometry_swc", run: geometry_swc::run, seeds: geometry_swc::seeds },
     Target { name: "journal", run: journal::run, seeds: journal::seeds },
     Target { name: "mend_array", run: mend_array::run, seeds: mend_array::seeds },
     Target { name: "metadata", run: metadata::run, seeds: metadata::seeds },

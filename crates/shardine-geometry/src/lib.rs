@@ -8,8 +8,12 @@
 //!
 //! Nothing here touches a file or a store: readers take a [`std::io::Read`] where they need bytes.
 
+pub mod files;
+
 mod error;
 mod model;
+mod plot;
+mod sort;
 pub mod zarr_vectors;
 
 pub use error::GeometryError;
@@ -17,3 +21,5 @@ pub use model::{
     Axis, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
     OBJECT_ID,
 };
+pub use plot::Plot;
+pub use sort::{Merge, Sorter, Spool, SpoolFile};

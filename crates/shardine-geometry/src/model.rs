@@ -150,6 +150,16 @@ pub trait GeometrySource {
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError>;
 }
 
+impl<S: GeometrySource + ?Sized> GeometrySource for Box<S> {
+    fn schema(&self) -> &GeometrySchema {
+        (**self).schema()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
+        (**self).next_batch()
+    }
+}
+
 /// Takes the batches of a set, one after the other.
 pub trait GeometrySink {
     /// Takes the next batch.

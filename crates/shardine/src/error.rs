@@ -5,7 +5,7 @@ use shardine_store::{Key, StoreError};
 use crate::files::FileError;
 use crate::jobs::{
     AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
-    PyramidError, RepackError,
+    PyramidError, RepackError, WriteVectorsError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::ome::OmeError;
@@ -349,6 +349,9 @@ pub enum Error {
     /// A file cannot become an array.
     #[error(transparent)]
     Import(#[from] ImportError),
+    /// Rows of geometry cannot be written.
+    #[error(transparent)]
+    WriteVectors(#[from] WriteVectorsError),
     /// Planes cannot be appended.
     #[error(transparent)]
     Append(#[from] AppendError),
@@ -475,6 +478,7 @@ impl Error {
             Self::Pyramid(error) => error.hint(),
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
+            Self::WriteVectors(error) => error.hint(),
             Self::Append(error) => error.hint(),
             Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(

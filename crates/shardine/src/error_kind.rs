@@ -83,6 +83,7 @@ impl Error {
             Self::Repack(error) => of_repack(error),
             Self::Compare(error) => of_compare(error),
             Self::Pyramid(error) => of_pyramid(error),
+            Self::WriteVectors(error) => error.kind(),
             _ => ErrorKind::Request,
         }
     }

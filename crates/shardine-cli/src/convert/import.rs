@@ -1,13 +1,17 @@
-//! From a file of elements to a new array.
+//! From a file of elements to a new array or image.
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
-use shardine::jobs::{ImportOptions, ImportReport, import};
+use shardine::Engine;
+use shardine::jobs::{ImportOptions, ImportReport, import, import_to_ome};
 
-use super::Convert;
+use super::ome::image_form;
+use super::report::{Form, told};
+use super::{Convert, Target};
 use crate::cli::Machine;
 use crate::create::Shape;
 use crate::failure::{self, Failure};
@@ -19,6 +23,28 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let location = args.places.target(machine, &args.target)?;
     let input = input(Path::new(&args.source))?;
+    let (engine, options) = options(args, machine)?;
+    if args.to == Target::OmeZarr {
+        let form = image_form(args);
+        return told(
+            args,
+            &Form::Ome { form: form.clone(), from_file: true },
+            &location,
+            &engine,
+            |context, tell| import_to_ome(context, input, &location, &form, &options, tell),
+        );
+    }
+    let progress = Progress::bytes("converting", 0);
+    let context = progress.context(&engine);
+    let result = import(&context, input, &location, &options);
+    progress.finish();
+    let report = result?;
+    consolidate::renew_above(&location);
+    tell(args, &report, start.elapsed().as_secs_f64())
+}
+
+/// How the file is read and stored.
+fn options(args: &Convert, machine: &Machine) -> Result<(Arc<Engine>, ImportOptions), Failure> {
     let (engine, memory) = machine.engine_and_buffer()?;
     let layout = args.layout.layout(args.packing())?;
     let mut options = ImportOptions::new().layout(layout).memory(memory);
@@ -28,13 +54,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     options.overwrite = args.job.overwrite;
     options.take_over = args.job.take_over;
     options.part = args.job.part;
-    let progress = Progress::bytes("converting", 0);
-    let context = progress.context(&engine);
-    let result = import(&context, input, &location, &options);
-    progress.finish();
-    let report = result?;
-    consolidate::renew_above(&location);
-    tell(args, &report, start.elapsed().as_secs_f64())
+    Ok((engine, options))
 }
 
 fn tell(args: &Convert, report: &ImportReport, seconds: f64) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 mod import;
 mod ome;
+mod report;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use crate::dataset::no_array;
 use crate::failure::Failure;
 use crate::packing::{JobArgs, PerShard, per_shard_argument};
 use crate::{read, repack, units};
+use ome::LevelArgs;
 pub use ome::OmeArgs;
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,7 @@ Examples:
   shardine convert image.zarr volume --to precomputed --resolution 8,8,40
   shardine convert old-0.4.zarr new.zarr --to ome-zarr
   shardine convert array.zarr image.zarr --to ome-zarr --axes zyx --scale 0.5,0.2,0.2 --unit micrometer
+  shardine convert volume.npy image.zarr --to ome-zarr --axes zyx --scale 0.5,0.2,0.2 --levels auto
   shardine convert image.zarr old.zarr --to ome-zarr --ome-version 0.4
   shardine convert array.zarr v2.zarr --to zarr2
 
@@ -45,7 +48,8 @@ labels, plates and other nodes of the hierarchy; an array, a group whose arrays 
 volume becomes an image. Each level gets shards of its own, near 64 MiB unless the source has shards
 or others are asked for. Numbers of chunks or elements for fewer axes than an image has are those of
 its last axes. The axes are those that the source names or --axes; of an array of two axes without
-names, y and x. docs/positions.md says where voxels are.
+names, y and x. docs/positions.md says where voxels are. --levels makes lower levels from the finest
+where the source has too few; a .npy file or raw bytes become an image in the same way.
 
 A .npy file carries its shape and type; it may be in C or Fortran order and of either byte order.
 Any other file holds the elements alone, little-endian and in C order, and needs --shape and
@@ -100,6 +104,8 @@ pub struct Convert {
     // Last, as what follows would be listed under their headings.
     #[command(flatten)]
     ome: OmeArgs,
+    #[command(flatten)]
+    levels: LevelArgs,
     #[command(flatten)]
     volume: VolumeArgs,
 }
@@ -168,7 +174,8 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
     if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only applies from one data set to another")));
     }
-    if files && args.to != Target::Zarr3 {
+    let becomes_image = args.to == Target::OmeZarr && !is_file(&args.target);
+    if files && args.to != Target::Zarr3 && !becomes_image {
         let message = format!("--to {}: only applies from one data set to another", args.to.word());
         return Err(Failure::new(message).hint(match args.to {
             Target::Precomputed => {
@@ -178,7 +185,7 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         }));
     }
     if args.to != Target::OmeZarr {
-        ome::only_with(args.ome.given(), "--to ome-zarr")?;
+        ome::only_with(args.ome.given().or(args.levels.given()), "--to ome-zarr")?;
     }
     if let Some(name) = args.of_volumes().filter(|_| files) {
         return Err(Failure::new(format!(

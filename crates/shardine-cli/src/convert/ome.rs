@@ -1,15 +1,17 @@
 //! To OME-Zarr, and to Zarr version 2.
 
 use clap::Args;
-use shardine::jobs::{OmeForm, ZarrForm};
+use shardine::jobs::{LevelCount, OmeForm, ZarrForm};
 use shardine::ome::{OmeRelease, OmeVersion};
 use shardine::zarr::ZarrFormat;
-use shardine::{Location, Packing};
+use shardine::{DownsampleMethod, Location, Packing};
 
 use super::Convert;
-use super::volume::{Form, run};
+use super::report::Form;
+use super::volume::run;
 use crate::cli::Machine;
 use crate::failure::Failure;
+use crate::levels::{Factors, Levels, factors_argument, levels_argument};
 
 /// What only images have.
 #[derive(Debug, Clone, Default, Args)]
@@ -33,6 +35,46 @@ pub struct OmeArgs {
     /// Name the image
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+}
+
+/// Which lower levels images get, and how what they have is stored.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "OME-Zarr")]
+pub struct LevelArgs {
+    /// Make the lower levels of images that have fewer than this many, counting the finest; `auto`
+    /// makes them for images that have one, up to a level that fits one chunk
+    #[arg(long, value_name = "N|auto", value_parser = levels_argument)]
+    levels: Option<Levels>,
+    /// Set by which factors each of these levels is smaller than the one before: one for each axis,
+    /// or for each axis in space; `auto` halves the axes along which voxels are shortest
+    #[arg(long, value_name = "N,N,..|auto", value_parser = factors_argument, requires = "levels")]
+    factors: Option<Factors>,
+    /// Set how elements become one: mean, mode, median, stride, max or min [default: mode for label
+    /// images, mean for others]
+    #[arg(long, value_name = "METHOD", requires = "levels")]
+    method: Option<DownsampleMethod>,
+    /// Keep codecs that not every reader of Zarr v3 knows, such as zlib, which otherwise becomes
+    /// gzip, and lz4
+    #[arg(long, conflicts_with_all = ["codec", "codecs"])]
+    keep_codecs: bool,
+}
+
+impl LevelArgs {
+    /// The first of these options that is given.
+    pub fn given(&self) -> Option<&'static str> {
+        let levels = self.levels.map(|_| "--levels");
+        levels.or(self.keep_codecs.then_some("--keep-codecs"))
+    }
+
+    fn add_to(&self, form: &mut OmeForm) {
+        form.levels = self.levels.map(|Levels(number)| match number {
+            Some(number) => LevelCount::Number(number),
+            None => LevelCount::Auto,
+        });
+        form.factors = self.factors.as_ref().and_then(|Factors(factors)| factors.clone());
+        form.method = self.method;
+        form.keep_codecs = self.keep_codecs;
+    }
 }
 
 /// The parser would treat a bare `Vec` as an option that may be repeated.
@@ -97,10 +139,18 @@ impl OmeArgs {
 pub fn to_ome(args: &Convert, source: &Location, machine: &Machine) -> Result<(), Failure> {
     only_with(args.volume.given(), "--to precomputed")?;
     let options = args.layout.asked(args.packing()).options(Packing::Keep)?;
-    let mut form = args.ome.form().packing(options.packing);
+    let mut form = image_form(args).packing(options.packing);
     form.index = options.index;
     form.codecs = options.codecs;
-    run(args, source, machine, &Form::Ome(form), options.chunk.as_deref())
+    let form = Form::Ome { form, from_file: false };
+    run(args, source, machine, &form, options.chunk.as_deref())
+}
+
+/// The form of the images, as far as it does not concern how they are stored.
+pub fn image_form(args: &Convert) -> OmeForm {
+    let mut form = args.ome.form();
+    args.levels.add_to(&mut form);
+    form
 }
 
 /// From anything to Zarr version 2.

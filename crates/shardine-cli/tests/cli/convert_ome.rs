@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use crate::ome_support::Version;
 use crate::support::{Folder, u16s, wkw};
 
 /// A folder with `a`, an array of 8 x 8 x 8 without names of its axes.
@@ -110,7 +111,11 @@ fn options_of_another_target_are_refused() {
         assert!(!folder.exists("b"));
     }
     let refused = folder.refused(&["convert", "in.raw", "b", "--to", "ome-zarr"]);
-    assert!(refused.contains("only applies from one data set to another"), "{refused}");
+    assert!(refused.contains("raw bytes have no recorded shape"), "{refused}");
+    for (source, target, to) in [("a", "b.npy", "ome-zarr"), ("in.raw", "b", "precomputed")] {
+        let refused = folder.refused(&["convert", source, target, "--to", to]);
+        assert!(refused.contains("only applies from one data set to another"), "{refused}");
+    }
 }
 
 #[test]
@@ -136,4 +141,93 @@ fn webknossos_becomes_an_image() {
     assert_eq!(report["levels"][0]["axes"], json!(["c", "z", "y", "x"]));
     assert_eq!(report["levels"][0]["moves"], true);
     folder.ok(&["compare", "w", "image"]);
+}
+
+#[test]
+fn a_file_becomes_an_image_with_levels_in_one_command() {
+    let folder = array();
+    let command = |source: &'static str| {
+        [
+            "convert",
+            source,
+            "image",
+            "--to",
+            "ome-zarr",
+            "--shape",
+            "8,8,8",
+            "--dtype",
+            "uint16",
+            "--chunk",
+            "4,4,4",
+            "--axes",
+            "zyx",
+            "--scale",
+            "0.5,0.2,0.2",
+            "--unit",
+            "micrometer",
+            "--name",
+            "cells",
+            "--levels",
+            "auto",
+        ]
+    };
+    let text = folder.text(&command("in.raw"));
+    assert!(text.contains("image/0: ") && text.contains("; 8 chunks encoded"), "{text}");
+    assert!(text.contains("image/1: ") && text.contains("made by mean"), "{text}");
+    assert_eq!(folder.ok(&["read", "image", "-o", "-"]), folder.get("in.raw"));
+    folder.ok(&["verify", "image", "--decode"]);
+    let report = folder.json(&["info", "image", "--json"]);
+    assert_eq!(report["ome"]["name"], "cells");
+    let levels = report["ome"]["levels"].as_array().unwrap().len();
+    assert!(levels > 1, "{report}");
+    assert!(!folder.names().iter().any(|name| name.contains("shardine")));
+    // The same as in three steps.
+    folder.ok(&[
+        "convert",
+        "a",
+        "steps",
+        "--to",
+        "ome-zarr",
+        "--axes",
+        "zyx",
+        "--scale",
+        "0.5,0.2,0.2",
+        "--unit",
+        "micrometer",
+        "--name",
+        "cells",
+        "--levels",
+        &levels.to_string(),
+        "--codec",
+        "zstd:3",
+    ]);
+    folder.ok(&["compare", "image", "steps"]);
+    let mut parts = command("in.raw").to_vec();
+    parts[2] = "other";
+    parts.extend(["--part", "1/2"]);
+    let refused = folder.refused(&parts);
+    assert!(refused.contains("--levels cannot be combined with --part"), "{refused}");
+    assert!(refused.contains("shardine pyramid") && !folder.exists("other"), "{refused}");
+    let refused = folder.refused(&["convert", "a", "other", "--levels", "2"]);
+    assert!(refused.contains("--levels: only applies with --to ome-zarr"), "{refused}");
+}
+
+#[test]
+fn labels_that_a_volume_leaves_out_are_told_with_a_command_that_converts_them() {
+    let folder = Folder::new();
+    Version::V05.image(&folder, "image", "zyx", &[8, 8, 8], 1);
+    Version::V05.group(&folder, "image/labels", json!({ "labels": ["nuclei"] }));
+    Version::V05.image(&folder, "image/labels/nuclei", "zyx", &[8, 8, 8], 1);
+    let text = folder.text(&["convert", "image", "volume", "--to", "precomputed"]);
+    let line = text.lines().find(|line| line.starts_with("left out: labels/")).unwrap();
+    let report = folder.json(&["convert", "image", "again", "--to", "precomputed", "--json"]);
+    let labels = report["labels_left_out"].as_array().unwrap();
+    assert!(!labels.is_empty(), "{report}");
+    for label in labels {
+        let (path, command) = (label["path"].as_str().unwrap(), label["command"].as_str().unwrap());
+        assert!(line.contains(path), "{line}");
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        folder.ok(&words);
+        folder.ok(&["compare", &format!("image/{path}"), words[2]]);
+    }
 }

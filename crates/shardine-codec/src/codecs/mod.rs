@@ -26,6 +26,7 @@ mod zlib;
 mod zstd;
 
 pub use lz4_block::prefix_between;
+pub use zlib::{gzip_for_zlib, zlib_to_gzip};
 
 use config::Config;
 

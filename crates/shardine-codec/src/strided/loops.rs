@@ -26,10 +26,12 @@ pub(super) struct Loops {
 
 impl Loops {
     pub(super) fn new(shape: &[usize], from: &[usize], to: &[usize], element: usize) -> Self {
-        let mut axes: Axes<Loop> = (0..shape.len())
-            .filter(|&k| shape[k] != 1)
-            .map(|k| Loop { n: shape[k], from: from[k], to: to[k] })
-            .collect();
+        // Pushed one by one: collecting what a filter lets through costs more than the copy of a
+        // small block.
+        let mut axes: Axes<Loop> = SmallVec::new();
+        for (k, &n) in shape.iter().enumerate().filter(|(_, n)| **n != 1) {
+            axes.push(Loop { n, from: from[k], to: to[k] });
+        }
         // Walking the target in memory order keeps writes sequential.
         axes.sort_by(|a, b| b.to.cmp(&a.to).then(b.from.cmp(&a.from)));
         let mut loops: Axes<Loop> = SmallVec::new();

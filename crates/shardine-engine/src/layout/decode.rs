@@ -239,7 +239,7 @@ pub fn for_each_offset(shape: &[usize], place: &Placement, mut visit: impl FnMut
     if shape.contains(&0) {
         return;
     }
-    let mut counters: Axes<usize> = shape.iter().map(|_| 0).collect();
+    let mut counters: Axes<usize> = Axes::from_elem(0, shape.len());
     let mut at = place.start;
     loop {
         visit(at);

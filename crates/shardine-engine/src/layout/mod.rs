@@ -204,7 +204,7 @@ impl ShardLayout {
 
     /// The chunk with this number, by stored axis.
     pub fn cell(&self, mut entry: usize) -> Axes<u64> {
-        let mut cell: Axes<u64> = self.grid.iter().map(|_| 0).collect();
+        let mut cell: Axes<u64> = Axes::from_elem(0, self.grid.len());
         for (i, &g) in cell.iter_mut().zip(&self.grid).rev() {
             *i = entry as u64 % g;
             entry /= g as usize;

@@ -37,7 +37,7 @@ impl Leaf {
         let mut order: Axes<usize> = (0..self.strides.len()).collect();
         order.sort_by(|&a, &b| self.strides[b].cmp(&self.strides[a]));
         let mut runs = Vec::new();
-        let at = selection.axes.iter().map(|_| 0).collect();
+        let at = Axes::from_elem(0, selection.axes.len());
         let cutter = Cutter { leaf: self, order, element, gap, most };
         cutter.cut(0, selection.clone(), at, &mut runs);
         Some(runs)

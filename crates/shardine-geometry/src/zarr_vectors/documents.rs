@@ -9,7 +9,8 @@ use crate::GeometryKind;
 /// The version that is written.
 pub const VERSION: &str = "0.9.2";
 
-const BLOCK: &str = "zarr_vectors";
+/// The attribute of the root group that makes a store.
+pub const STORE_ATTRIBUTE: &str = "zarr_vectors";
 
 /// How the rows of a chunk are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,13 +100,13 @@ const MAX_RANK: usize = 16;
 impl Root {
     /// Whether the attributes of a group are those of a store.
     pub fn is_in(attributes: &Map<String, Value>) -> bool {
-        attributes.get(BLOCK).is_some_and(Value::is_object)
+        attributes.get(STORE_ATTRIBUTE).is_some_and(Value::is_object)
     }
 
     /// Reads the attributes of a group. Versions other than 0.9 are refused.
     pub fn read(attributes: &Map<String, Value>) -> Result<Self, DocumentError> {
-        let Some(Value::Object(block)) = attributes.get(BLOCK) else {
-            return Err(DocumentError::new(BLOCK, "is missing"));
+        let Some(Value::Object(block)) = attributes.get(STORE_ATTRIBUTE) else {
+            return Err(DocumentError::new(STORE_ATTRIBUTE, "is missing"));
         };
         let mut others = block.clone();
         let mut take = |name: &str| others.shift_remove(name).filter(|value| !value.is_null());
@@ -185,7 +186,7 @@ impl Root {
             "coordinateTransformations": [],
         });
         let mut attributes = Map::new();
-        attributes.insert(BLOCK.to_owned(), Value::Object(block));
+        attributes.insert(STORE_ATTRIBUTE.to_owned(), Value::Object(block));
         attributes.insert(
             "multiscales".to_owned(),
             json!([{
@@ -234,7 +235,7 @@ impl Root {
 }
 
 pub(super) fn in_block(name: &str, reason: impl Into<String>) -> DocumentError {
-    DocumentError::new(format!("{BLOCK}.{name}"), reason)
+    DocumentError::new(format!("{STORE_ATTRIBUTE}.{name}"), reason)
 }
 
 fn read_version(version: Option<Value>) -> Result<String, DocumentError> {

@@ -6,7 +6,8 @@ use super::documents::{lengths, numbers, words};
 use super::error::DocumentError;
 use super::offsets::MAX_WIDTH;
 
-const BLOCK: &str = "zarr_vectors_level";
+/// The attribute of the group of each level.
+pub const LEVEL_ATTRIBUTE: &str = "zarr_vectors_level";
 
 /// What a level says of itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +41,7 @@ pub struct Level {
 impl Level {
     /// Whether the attributes of a group are those of a level.
     pub fn is_in(attributes: &Map<String, Value>) -> bool {
-        attributes.get(BLOCK).is_some_and(Value::is_object)
+        attributes.get(LEVEL_ATTRIBUTE).is_some_and(Value::is_object)
     }
 
     /// Reads the attributes of the group of level `level` of a store with `rank` axes.
@@ -49,15 +50,15 @@ impl Level {
         level: u64,
         rank: usize,
     ) -> Result<Self, DocumentError> {
-        let Some(Value::Object(block)) = attributes.get(BLOCK) else {
-            return Err(DocumentError::new(BLOCK, "is missing"));
+        let Some(Value::Object(block)) = attributes.get(LEVEL_ATTRIBUTE) else {
+            return Err(DocumentError::new(LEVEL_ATTRIBUTE, "is missing"));
         };
         let mut others = block.clone();
         let mut take = |name: &str| others.shift_remove(name).filter(|value| !value.is_null());
         let said = take("level").and_then(|value| value.as_u64());
         if said.is_some_and(|said| said != level) {
             let reason = format!("does not say {level}, which the name of the group does");
-            return Err(DocumentError::new(format!("{BLOCK}.level"), reason));
+            return Err(DocumentError::new(format!("{LEVEL_ATTRIBUTE}.level"), reason));
         }
         let vertices = take("vertex_count").and_then(|count| count.as_u64()).unwrap_or(0);
         let ratio = take("bin_ratio").map(|ratio| numbers("bin_ratio", &ratio, rank));
@@ -70,7 +71,10 @@ impl Level {
             (None, None) => None,
             _ => {
                 let reason = "must name an attribute and list its values";
-                return Err(DocumentError::new(format!("{BLOCK}.chunk_attribute_name"), reason));
+                return Err(DocumentError::new(
+                    format!("{LEVEL_ATTRIBUTE}.chunk_attribute_name"),
+                    reason,
+                ));
             }
         };
         Ok(Self {
@@ -122,7 +126,7 @@ impl Level {
         }
         block.extend(self.others.clone());
         let mut attributes = Map::new();
-        attributes.insert(BLOCK.to_owned(), Value::Object(block));
+        attributes.insert(LEVEL_ATTRIBUTE.to_owned(), Value::Object(block));
         attributes
     }
 

@@ -9,9 +9,11 @@
 //! proportion to a number that the length of the bytes does not bear out.
 
 mod attributes;
+mod build;
 mod bytes;
 mod documents;
 mod error;
+mod families;
 mod fragments;
 mod grid;
 mod level;
@@ -20,11 +22,15 @@ mod offsets;
 mod ragged;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
-pub use documents::{Convention, Level, Root, SpaceAxis, VERSION, kind_from_name, kind_name};
+pub use build::{BuildOptions, Builder, BuiltObjects, BuiltStore, GridArray};
+pub use documents::{
+    Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,
+};
 pub use error::{DocumentError, PayloadError};
+pub use families::holds_cells;
 pub use fragments::{Fragment, FragmentIndex, FragmentRows, encode_fragments};
 pub use grid::{ChunkCoords, GridDocument, chunk_key, chunk_of, parse_chunk_key};
-pub use level::{LinkArray, LinkFamily, ObjectIndex, ObjectLayout};
+pub use level::{LEVEL_ATTRIBUTE, LinkArray, LinkFamily, ObjectIndex, ObjectLayout};
 pub use manifests::{Block, FragmentRef, Manifest, ManifestRows, encode_manifest};
 pub use offsets::{
     LinkOffsets, delta_segment, original_order, parse_delta_segment, permutation, permutation_code,

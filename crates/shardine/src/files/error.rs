@@ -1,7 +1,7 @@
 use std::io;
 use std::path::Path;
 
-use super::npy::NpyError;
+use super::NpyError;
 use super::raw_variable::RawError;
 use super::stored_type::TypeError;
 

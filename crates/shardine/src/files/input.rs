@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use shardine_codec::ElementSize;
 
+use super::Header;
 use super::array_file::{ArrayFile, FileLayout, Neighbours};
-use super::npy::{self, Header};
 use super::raw_variable::{self, Framing, VariableFile};
 use super::stored_type::{self, Conversion};
 use super::{FileError, elements};
@@ -37,6 +37,26 @@ pub struct FoundFile {
     pub bytes: u64,
     /// When it was last modified: seconds since 1970, with all digits.
     pub modified: String,
+}
+
+impl FoundFile {
+    /// The file at a path, as it is now.
+    pub fn of(path: &Path) -> Result<Self, FileError> {
+        let metadata = path.metadata().map_err(FileError::at(path))?;
+        Self::with(path, &metadata)
+    }
+
+    /// The file at a path, with this metadata.
+    pub(crate) fn with(path: &Path, metadata: &Metadata) -> Result<Self, FileError> {
+        let failed = FileError::at(path);
+        let name = path.canonicalize().map_err(&failed)?.display().to_string();
+        // A time before 1970 distinguishes files as well as any other.
+        let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
+            Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
+            Err(before) => format!("-{}", before.duration().as_nanos()),
+        };
+        Ok(Self { name, bytes: metadata.len(), modified })
+    }
 }
 
 /// Whether a file is `.npy` by its name.
@@ -133,15 +153,8 @@ impl Input {
 
     /// Identifies the file as it was when opened; `None` for a stream, which cannot be read again.
     pub fn found(&self) -> Result<Option<FoundFile>, FileError> {
-        let Some((path, metadata)) = &self.found else { return Ok(None) };
-        let failed = FileError::at(path);
-        let name = path.canonicalize().map_err(&failed)?.display().to_string();
-        // A time before 1970 distinguishes files as well as any other.
-        let modified = match metadata.modified().map_err(&failed)?.duration_since(UNIX_EPOCH) {
-            Ok(after) => format!("{}.{:09}", after.as_secs(), after.subsec_nanos()),
-            Err(before) => format!("-{}", before.duration().as_nanos()),
-        };
-        Ok(Some(FoundFile { name, bytes: metadata.len(), modified }))
+        let found = self.found.as_ref();
+        found.map(|(path, metadata)| FoundFile::with(path, metadata)).transpose()
     }
 
     /// The same file again, for another source.
@@ -313,7 +326,7 @@ fn looks_like_npy(mut file: &File, name: &str) -> Result<bool, FileError> {
     let mut beginning = [0; 8];
     file.rewind().map_err(|error| FileError::io(name, error))?;
     match file.read_exact(&mut beginning) {
-        Ok(()) => Ok(npy::is_npy(&beginning)),
+        Ok(()) => Ok(shardine_npy::is_npy(&beginning)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(FileError::io(name, error)),
     }

@@ -18,7 +18,6 @@ mod cast;
 mod error;
 mod foreign;
 mod input;
-mod npy;
 mod output_file;
 mod raw_variable;
 mod slabs;
@@ -27,9 +26,9 @@ mod stored_type;
 pub use error::FileError;
 pub use foreign::{ForeignFile, foreign_file};
 pub use input::{FoundFile, Input, InputOptions, is_npy};
-pub use npy::{Descr, Header, NpyError};
 pub use output_file::{IfExists, OutputFile, check_free, is_device};
 pub use raw_variable::RawError;
+pub use shardine_npy::{Descr, Header, NpyError};
 pub use stored_type::{TypeError, npy_descr, type_of_npy};
 
 pub(crate) use error::{elements, shown};

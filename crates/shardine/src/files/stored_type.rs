@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use shardine_codec::{DataType, ElementSize, Kind};
 
+use super::Descr;
 use super::cast::{Cast, Number};
-use super::npy::Descr;
 
 /// How the elements of a file become elements of the array.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`repack`], [`repack_volume`], [`repack_keys`] | repacks chunks or values into other shards, moving encoded bytes where it can (`shard`, `unshard` and `reshard` on the command line) |
 //! | [`convert_to_ome`], [`convert_to_volume`], [`convert_to_zarr`] | converts a data set to OME-Zarr, arrays to a precomputed volume, a data set to arrays |
-//! | [`import`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays and back |
+//! | [`import`], [`import_to_ome`], [`append`], [`export_to_file`], [`export_to_stream`] | `.npy` and raw files to arrays or images, and back |
+//! | [`write_vectors`] | rows of geometry to a Zarr Vectors store |
 //! | [`copy`] | copies a data set to another store, byte for byte |
 //! | [`compare`], [`compare_objects`] | finds where two data sets differ, by elements or byte for byte |
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
@@ -52,8 +53,10 @@ mod rebuild;
 mod repack;
 mod repack_volume;
 mod repair;
+mod setters;
 mod span;
 mod unfinished;
+mod vectors_write;
 mod verify;
 mod walk;
 mod watched;
@@ -68,13 +71,13 @@ pub use compare::{
     compare, compare_objects,
 };
 pub use convert::{
-    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, OmeForm, VolumeForm, ZarrForm,
-    convert_to_ome, convert_to_volume, convert_to_zarr,
+    ConvertError, ConvertOptions, ConvertSummary, ConvertedLevel, LevelCount, OmeForm, VolumeForm,
+    ZarrForm, convert_to_ome, convert_to_volume, convert_to_zarr,
 };
 pub use copy::{COPY_MARKER, CopyCheck, CopyError, CopyOptions, CopyProgress, CopyReport, copy};
 pub use export::{ExportOptions, export_to_file, export_to_stream};
 pub use frame::{CancelToken, JobContext, JobError, JobProgress, Part};
-pub use import::{ImportError, ImportOptions, ImportReport, import};
+pub use import::{ImportError, ImportOptions, ImportReport, import, import_to_ome};
 pub use losses::LOSS_RECORD;
 pub use migrate::{
     MigrateError, MigrateOptions, MigrateSummary, Migrated, MigratedChange, RefusedNode, migrate,
@@ -91,4 +94,7 @@ pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
 pub use unfinished::{UnfinishedJob, unfinished_job};
+pub use vectors_write::{
+    WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,
+};
 pub use verify::{VerifyOptions, verify};

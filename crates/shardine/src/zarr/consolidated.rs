@@ -20,7 +20,7 @@ use crate::engine::in_order;
 use crate::{Error, Location};
 
 /// How often a copy is updated again if it was out of date as soon as it was written.
-const ATTEMPTS: usize = 16;
+pub(super) const ATTEMPTS: usize = 16;
 
 /// Documents read in parallel from a remote store.
 const AT_ONCE: usize = 16;
@@ -121,7 +121,7 @@ pub(super) fn format_of(location: &Location) -> Result<ZarrFormat, Error> {
 }
 
 /// The groups above a node, each with the path of the node below it.
-fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, String)> {
+pub(super) fn above(location: &Location, stale: &mut Vec<StaleCopy>) -> Vec<(Location, String)> {
     let mut found: Vec<(Location, String)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     let mut places = vec![location.clone().with_format(None)];
@@ -179,7 +179,7 @@ fn is_group(location: &Location) -> Result<bool, Error> {
 }
 
 /// The same text for the same group, whichever path leads to it.
-fn identity(location: &Location) -> String {
+pub(super) fn identity(location: &Location) -> String {
     match location.store.folders() {
         Some(folders) => {
             let folder = folders.path_of(location.path.as_ref());
@@ -192,7 +192,7 @@ fn identity(location: &Location) -> String {
     }
 }
 
-fn refused(location: &Location, name: &str, source: MetadataError) -> Error {
+pub(super) fn refused(location: &Location, name: &str, source: MetadataError) -> Error {
     match location.key(name) {
         Ok(object) => Error::Metadata { object, source: Box::new(source) },
         Err(error) => error,
@@ -200,7 +200,7 @@ fn refused(location: &Location, name: &str, source: MetadataError) -> Error {
 }
 
 /// The document of a group, held for a change.
-fn hold_group(location: &Location) -> Result<(GroupMetadata, Edit), Error> {
+pub(super) fn hold_group(location: &Location) -> Result<(GroupMetadata, Edit), Error> {
     let edit = match location.store.edit(&location.key(DOCUMENT)?) {
         Ok(edit) => edit,
         Err(StoreError::NotFound { .. }) => {
@@ -216,7 +216,7 @@ fn hold_group(location: &Location) -> Result<(GroupMetadata, Edit), Error> {
 }
 
 /// Replaces the document of a group if it is still the one that is held; returns whether it was.
-fn put(location: &Location, group: &GroupMetadata, edit: Edit) -> Result<bool, Error> {
+pub(super) fn put(location: &Location, group: &GroupMetadata, edit: Edit) -> Result<bool, Error> {
     let key = location.key(DOCUMENT)?;
     match location.store.put(&key, &group.to_bytes(), edit.condition()) {
         Ok(_) => Ok(true),
@@ -330,7 +330,7 @@ fn v2_documents(location: &Location) -> Result<Option<V2Documents>, Error> {
     Ok(is_node.then_some(documents))
 }
 
-fn consolidate_v2(location: &Location) -> Result<usize, Error> {
+pub(super) fn consolidate_v2(location: &Location) -> Result<usize, Error> {
     let own = v2_documents(location)?.ok_or_else(|| Error::NoNode { at: location.to_string() })?;
     if own.iter().any(|(name, _)| *name == V2_ARRAY) {
         return Err(Error::NotAGroup { at: location.to_string() });

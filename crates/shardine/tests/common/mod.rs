@@ -6,6 +6,7 @@ pub mod data_set;
 pub mod findings;
 pub mod odd_store;
 pub mod ome;
+pub mod ome5;
 pub mod volumes;
 pub mod wkw;
 pub mod wrapped_store;

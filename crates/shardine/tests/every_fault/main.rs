@@ -11,6 +11,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod disk;
+mod ome_metadata;
+mod ome_verbs;
 mod pyramid_verbs;
 mod verbs;
 mod volume_verbs;
@@ -43,6 +45,16 @@ fn a_fault_with_volumes_is_told_and_loses_nothing() {
 }
 
 #[test]
+fn a_fault_in_a_conversion_to_ome_zarr_is_told_and_loses_nothing() {
+    try_all(&ome_verbs::conversions());
+}
+
+#[test]
 fn a_fault_in_a_pyramid_is_told_and_loses_nothing() {
     disk::try_all(&pyramid_verbs::pyramids());
+}
+
+#[test]
+fn a_fault_with_metadata_of_ome_zarr_is_told_and_loses_nothing() {
+    try_all(&ome_metadata::ome());
 }

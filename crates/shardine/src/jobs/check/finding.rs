@@ -1,8 +1,10 @@
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use shardine_store::Key;
 
+use super::Mend;
 use crate::ome::rules::{RuleKind, RuleLevel, Violation};
 
 /// The severity of a finding.
@@ -328,6 +330,10 @@ pub struct Finding {
     pub(crate) record: Option<Key>,
     /// The rule of OME-Zarr that is broken.
     pub(crate) rule: Option<RuleKind>,
+    /// How `repair` corrects a document.
+    pub(crate) mend: Option<Arc<Mend>>,
+    /// The node that consolidated metadata is wrong about, if `repair` can renew it.
+    pub(crate) node: Option<Key>,
     /// Whether it concerns a data set in a format that Shardine only reads.
     pub(crate) only_read: bool,
 }
@@ -365,6 +371,8 @@ impl Finding {
             correction: None,
             record: None,
             rule: None,
+            mend: None,
+            node: None,
             only_read: false,
         }
     }
@@ -374,6 +382,12 @@ impl Finding {
         let kind = FindingKind::of_rule(violation.level, violation.kind);
         let finding = Self::new(kind, Some(object.clone()), violation.to_string());
         Self { rule: Some(violation.kind), ..finding }
+    }
+
+    /// The same if `repair` can correct the document so that the rule is kept.
+    pub(in crate::jobs) fn mended_by(mut self, mend: Option<&Arc<Mend>>) -> Self {
+        self.mend = mend.cloned();
+        self
     }
 
     pub(in crate::jobs) fn shard(mut self, cell: &[u64]) -> Self {
@@ -394,6 +408,7 @@ impl Finding {
     /// What to do next; `None` if no action is needed.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind.hint() {
+            _ if self.mend.is_some() || self.node.is_some() => Some(REPAIR),
             NOTHING => None,
             // `repair` would change nothing there.
             hint if self.only_read && hint.contains("`shardine repair") => Some(RESTORE),

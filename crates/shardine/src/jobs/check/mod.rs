@@ -6,6 +6,7 @@ mod finding;
 pub(in crate::jobs) mod indexed;
 mod info_set;
 pub(in crate::jobs) mod keyed;
+mod mend;
 mod ranges;
 mod run;
 mod summary;
@@ -16,6 +17,7 @@ pub use finding::{Finding, FindingKind, Severity, Untold};
 pub(in crate::jobs) use info_set::{
     InfoSet, Place, beside, is_known_in_volume, scale_folder, scale_place, value_places,
 };
+pub(crate) use mend::Mend;
 pub(in crate::jobs) use ranges::{covered, gaps, overlapping, together};
 pub(in crate::jobs) use run::{BATCH, Run, Scope, Sizes};
 pub use summary::VerifySummary;

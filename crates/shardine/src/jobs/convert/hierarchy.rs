@@ -8,7 +8,8 @@ use super::super::rebuild::{
     AxisMap, Document, NodeKeys, OutPlan, SourceRef, Step, TargetRef, Work, relates,
 };
 use super::nodes::OldArray;
-use super::options::ConvertedLevel;
+use super::options::{ConvertSummary, ConvertedLevel};
+use super::planned::Planned;
 use super::{CONVERT, ConvertError};
 use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, GroupMetadata, MetadataError, NodeMetadata, Separator,
@@ -19,16 +20,17 @@ use crate::{ArrayNode, Error, Location};
 
 /// A hierarchy under construction. Every node is added after those below it.
 pub(super) struct Hierarchy<'a> {
-    context: &'a JobContext,
+    pub context: &'a JobContext,
     source: &'a Location,
     target: &'a Location,
     form: NodeForm,
-    steps: Vec<Step>,
-    reports: Vec<ConvertedLevel>,
+    pub steps: Vec<Step>,
+    /// The levels that each step makes.
+    pub reports: Vec<Vec<ConvertedLevel>>,
     /// The documents of groups, and of an array that is the root.
     documents: Vec<Document>,
     /// What consolidated metadata of groups above says of the nodes.
-    nodes: Vec<(String, NodeDocuments)>,
+    pub nodes: Vec<(String, NodeDocuments)>,
     /// What in the source's folder belongs to nodes.
     pub keys: NodeKeys,
 }
@@ -42,7 +44,7 @@ pub(super) enum NodeForm {
 
 /// What a group above may repeat.
 #[expect(clippy::large_enum_variant, reason = "there is one for each node")]
-enum NodeDocuments {
+pub(super) enum NodeDocuments {
     V3(NodeMetadata),
     V2(Vec<(&'static str, Vec<u8>)>),
 }
@@ -70,11 +72,11 @@ impl<'a> Hierarchy<'a> {
         Self { context, source, target, form, steps, reports, documents, nodes, keys }
     }
 
-    fn place(&self, path: &str) -> Result<Location, Error> {
+    pub fn place(&self, path: &str) -> Result<Location, Error> {
         if path.is_empty() { Ok(self.target.clone()) } else { self.target.join(path) }
     }
 
-    fn document(&self, path: &str, name: &str, bytes: Vec<u8>) -> Result<Document, Error> {
+    pub fn document(&self, path: &str, name: &str, bytes: Vec<u8>) -> Result<Document, Error> {
         Ok(Document { key: self.place(path)?.key(name)?, bytes })
     }
 
@@ -111,11 +113,7 @@ impl<'a> Hierarchy<'a> {
                 (metadata, target, texts)
             }
         };
-        if let Some(own) = &old.metadata {
-            let encodings = [*own.key_encoding(), *metadata.key_encoding()];
-            let place = below(self.source, &old.folder).to_owned();
-            self.keys.add_array(&place, encodings, old.array.shape().len());
-        }
+        self.name_objects(&old, Some(*metadata.key_encoding()));
         let new = ArrayNode::from_metadata(self.context.engine(), &place, metadata)?;
         report.level = old.level;
         report.source.clone_from(&old.name);
@@ -124,7 +122,7 @@ impl<'a> Hierarchy<'a> {
         report.chunk_shape = new.chunk_shape().to_vec();
         report.shard_shape = new.shard_shape().map(<[u64]>::to_vec);
         report.moves = relates(&old.array, &axes, &new);
-        self.reports.push(report);
+        self.reports.push(vec![report]);
         let mut documents = Vec::new();
         for (name, bytes) in texts {
             documents.push(self.document(path, name, bytes)?);
@@ -139,9 +137,22 @@ impl<'a> Hierarchy<'a> {
         Ok(())
     }
 
+    /// Says how the objects of an array of the source are named, and how they will be.
+    fn name_objects(&mut self, old: &OldArray, new: Option<ChunkKeyEncoding>) {
+        let Some(own) = &old.metadata else { return };
+        let own = *own.key_encoding();
+        let place = below(self.source, &old.folder).to_owned();
+        self.keys.add_array(&place, [own, new.unwrap_or(own)], old.array.shape().len());
+    }
+
+    /// Leaves an array of the source out, with its objects and documents.
+    pub fn leave_out(&mut self, old: &OldArray) {
+        self.name_objects(old, None);
+    }
+
     /// Says which level of an image the last array is.
     pub fn number_level(&mut self, level: usize) {
-        if let Some(report) = self.reports.last_mut() {
+        if let Some(report) = self.reports.last_mut().and_then(|reports| reports.first_mut()) {
             report.level = level;
         }
     }
@@ -225,12 +236,13 @@ impl<'a> Hierarchy<'a> {
         all
     }
 
-    /// The plan, with a report of each step as far as known. `carries` says whether everything else
-    /// in the source's folder goes along.
-    pub fn plan(self, request: Value, carries: bool) -> (OutPlan<'static>, Vec<ConvertedLevel>) {
+    /// The plan, with reports as far as known. `carries` says whether everything else in the
+    /// source's folder goes along.
+    pub fn plan(self, request: Value, carries: bool, summary: ConvertSummary) -> Planned {
         let keys = self.keys;
         let plan = OutPlan {
             kind: &CONVERT,
+            source_name: None,
             request,
             steps: self.steps,
             documents: self.documents,
@@ -241,7 +253,7 @@ impl<'a> Hierarchy<'a> {
             others_required: false,
             last_check: Box::new(|| Ok(())),
         };
-        (plan, self.reports)
+        Planned { plan, reports: self.reports, summary }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::zarr::metadata::{
     ArrayMetadata, ChunkKeyEncoding, MetadataError, NewArray, Separator, ZarrFormat,
 };
 use crate::{CodecSpec, Error, codec_words};
+use shardine_codec::gzip_for_zlib;
 
 /// What a level is made from, and how.
 pub(super) struct LevelArray<'a> {
@@ -24,6 +25,13 @@ pub(super) struct LevelArray<'a> {
     pub axes: &'a [OmeAxis],
     pub form: &'a OmeForm,
     pub options: &'a ConvertOptions,
+}
+
+/// The same codecs with gzip in the place of zlib, which has the same stream in another envelope.
+fn zlib_as_gzip(codecs: &[CodecSpec]) -> Option<Vec<CodecSpec>> {
+    let (last, rest) = codecs.split_last()?;
+    let gzip = gzip_for_zlib(last)?;
+    Some(rest.iter().cloned().chain([gzip]).collect())
 }
 
 impl LevelArray<'_> {
@@ -143,14 +151,37 @@ impl LevelArray<'_> {
         if let Some(choice) = &self.form.codecs {
             return choice.codecs(data_type).map_err(refuse);
         }
-        let is_known = |codec: &CodecSpec| self.old.metadata.is_some() || is_of_zarr(codec);
-        match codecs_along(&self.old.array, self.map) {
-            Some(codecs) if codecs.iter().all(is_known) => Ok(codecs),
-            _ => {
-                let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
-                usual.codecs(data_type).map_err(refuse)
+        if let Some(codecs) = codecs_along(&self.old.array, self.map) {
+            if codecs.iter().all(|codec| self.is_known(codec)) {
+                return Ok(codecs);
+            }
+            if let Some(codecs) = zlib_as_gzip(&codecs).filter(|all| all.iter().all(is_of_zarr)) {
+                return Ok(codecs);
             }
         }
+        let usual = CodecChoice::Words(vec![codec_words::DEFAULT.to_owned()]);
+        usual.codecs(data_type).map_err(refuse)
+    }
+
+    /// Whether readers of the target know a codec of the source.
+    fn is_known(&self, codec: &CodecSpec) -> bool {
+        let is_kept = !self.form.version.release().is_zarr3() || self.form.keep_codecs;
+        is_of_zarr(codec) || self.old.metadata.is_some() && is_kept
+    }
+
+    /// Which codecs of a Zarr array are replaced because not every reader knows them, and by which.
+    pub fn replaced_codecs(&self) -> Option<String> {
+        self.old.metadata.as_ref().filter(|_| self.form.codecs.is_none())?;
+        let old = self.old.array.codecs();
+        let unknown: Vec<&str> =
+            old.iter().filter(|codec| !self.is_known(codec)).map(|codec| &*codec.name).collect();
+        let new = self.codecs().ok()?;
+        let new: Vec<&str> = new
+            .iter()
+            .map(|codec| &*codec.name)
+            .filter(|name| !matches!(*name, "bytes" | "transpose"))
+            .collect();
+        (!unknown.is_empty()).then(|| format!("{} by {}", unknown.join(", "), new.join(", ")))
     }
 
     /// The shape of shards; `None` if chunks are objects.

@@ -1,7 +1,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::super::frame::JobError;
 use super::super::repack::{CodecChoice, Packing};
+use super::super::setters::setters;
+use crate::DownsampleMethod;
 use crate::ome::{OmeRelease, OmeVersion};
 use crate::shard::IndexLocation;
 
@@ -20,8 +23,13 @@ pub struct OmeForm {
     pub packing: Packing,
     /// Where indexes lie; `None` means at the end.
     pub index: Option<IndexLocation>,
-    /// The codecs of the levels; `None` for those of the source, where Zarr has them.
+    /// The codecs of the levels; `None` for those of the source, where every reader of Zarr knows
+    /// them.
     pub codecs: Option<CodecChoice>,
+    /// Keep codecs that not every reader of Zarr version 3 knows, such as `numcodecs.zlib`.
+    /// Otherwise zlib becomes gzip without being compressed again, and chunks with others are
+    /// re-encoded.
+    pub keep_codecs: bool,
     /// The names of the axes of the source, in its order. Needed where the source does not name
     /// them.
     pub axes: Option<Vec<String>>,
@@ -31,6 +39,25 @@ pub struct OmeForm {
     pub unit: Option<String>,
     /// The name of the image.
     pub name: Option<String>,
+    /// How many levels images get that have fewer; `None` leaves them as they are. All their lower
+    /// levels are then made from the finest.
+    pub levels: Option<LevelCount>,
+    /// By which factors each of these levels is smaller than the one before it: one for each axis of
+    /// the image, or one for each axis in space. `None` halves the axes along which voxels are
+    /// shortest.
+    pub factors: Option<Vec<u64>>,
+    /// How elements are reduced; `None` means the mode for label images, the mean for others.
+    pub method: Option<DownsampleMethod>,
+}
+
+/// How many levels an image gets, with the finest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum LevelCount {
+    /// So many that the coarsest fits one chunk, for images that have one level.
+    Auto,
+    /// This many, for images that have fewer.
+    Number(usize),
 }
 
 impl Default for OmeForm {
@@ -40,10 +67,14 @@ impl Default for OmeForm {
             packing: Packing::Keep,
             index: None,
             codecs: None,
+            keep_codecs: false,
             axes: None,
             scale: None,
             unit: None,
             name: None,
+            levels: None,
+            factors: None,
+            method: None,
         }
     }
 }
@@ -60,22 +91,13 @@ impl OmeForm {
         self
     }
 
-    /// Sets how the chunks of levels are packed.
-    pub fn packing(mut self, packing: Packing) -> Self {
-        self.packing = packing;
-        self
-    }
-
-    /// Sets where indexes lie.
-    pub fn index(mut self, index: IndexLocation) -> Self {
-        self.index = Some(index);
-        self
-    }
-
-    /// Sets the codecs of the levels.
-    pub fn codecs(mut self, codecs: CodecChoice) -> Self {
-        self.codecs = Some(codecs);
-        self
+    setters! {
+        /// Sets how the chunks of levels are packed.
+        packing = Packing;
+        /// Sets where indexes lie.
+        index some IndexLocation;
+        /// Sets the codecs of the levels.
+        codecs some CodecChoice;
     }
 
     /// Names the axes of the source.
@@ -84,22 +106,31 @@ impl OmeForm {
         self
     }
 
-    /// Sets the size of a voxel of the finest level.
-    pub fn scale(mut self, scale: &[f64]) -> Self {
-        self.scale = Some(scale.to_vec());
-        self
+    setters! {
+        /// Sets the size of a voxel of the finest level.
+        scale slice f64;
+        /// Sets the unit of the axes of space.
+        unit into String;
+        /// Names the image.
+        name into String;
+        /// Sets whether codecs are kept that not every reader knows.
+        keep_codecs = bool;
+        /// Sets how many levels images get that have fewer.
+        levels some LevelCount;
+        /// Sets the factors between levels that are made.
+        factors slice u64;
+        /// Sets how elements are reduced.
+        method some DownsampleMethod;
     }
 
-    /// Sets the unit of the axes of space.
-    pub fn unit(mut self, unit: impl Into<String>) -> Self {
-        self.unit = Some(unit.into());
-        self
-    }
-
-    /// Names the image.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
+    /// Refuses what processes cannot share.
+    pub(in crate::jobs) fn check_parts(&self) -> Result<(), JobError> {
+        let reason = "levels are made from a finest one that is complete; convert in parts without \
+                      it, then run `shardine pyramid` with --part";
+        match self.levels {
+            Some(_) => Err(JobError::NotInParts { option: "--levels", reason }),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn request(&self) -> Value {

@@ -2,8 +2,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::frame::Part;
-use super::super::rebuild::{OutOptions, PartOutcome, StepDone};
+use super::super::rebuild::{Counts, OutOptions, PartOutcome, StepDone};
 use super::super::repack::{CodecChoice, Packing, RepackCheck, RepackOutcome};
+use super::super::setters::setters;
+use crate::DownsampleMethod;
 use crate::plan::{ValueSizes, VolumePacking};
 use crate::precomputed::ChunkEncoding;
 use crate::shard::IndexLocation;
@@ -44,46 +46,21 @@ impl ConvertOptions {
         Self::default()
     }
 
-    /// Sets the chunk shape.
-    pub fn chunk(mut self, chunk: &[u64]) -> Self {
-        self.chunk = Some(chunk.to_vec());
-        self
-    }
-
-    /// Sets how the result is checked.
-    pub fn check(mut self, check: RepackCheck) -> Self {
-        self.check = Some(check);
-        self
-    }
-
-    /// Sets whether chunks of zeros are stored.
-    pub fn store_empty(mut self, store_empty: bool) -> Self {
-        self.store_empty = store_empty;
-        self
-    }
-
-    /// Sets whether the data set at the target is removed first.
-    pub fn overwrite(mut self, overwrite: bool) -> Self {
-        self.overwrite = overwrite;
-        self
-    }
-
-    /// Sets whether the leftovers of an earlier job are abandoned.
-    pub fn restart(mut self, restart: bool) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// Sets whether to change nothing and only report.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Does only this part of the work.
-    pub fn part(mut self, part: Part) -> Self {
-        self.part = Some(part);
-        self
+    setters! {
+        /// Sets the chunk shape.
+        chunk slice u64;
+        /// Sets how the result is checked.
+        check some RepackCheck;
+        /// Sets whether chunks of zeros are stored.
+        store_empty = bool;
+        /// Sets whether the data set at the target is removed first.
+        overwrite = bool;
+        /// Sets whether the leftovers of an earlier job are abandoned.
+        restart = bool;
+        /// Sets whether to change nothing and only report.
+        dry_run = bool;
+        /// Does only this part of the work.
+        part some Part;
     }
 
     pub(in crate::jobs) fn out(&self) -> OutOptions {
@@ -131,34 +108,17 @@ impl ZarrForm {
         Self::default()
     }
 
-    /// Sets how chunks are packed.
-    pub fn packing(mut self, packing: Packing) -> Self {
-        self.packing = packing;
-        self
-    }
-
-    /// Sets where indexes lie.
-    pub fn index(mut self, index: IndexLocation) -> Self {
-        self.index = Some(index);
-        self
-    }
-
-    /// Sets the codecs of the chunks.
-    pub fn codecs(mut self, codecs: CodecChoice) -> Self {
-        self.codecs = Some(codecs);
-        self
-    }
-
-    /// Sets the version of the documents.
-    pub fn zarr_format(mut self, format: ZarrFormat) -> Self {
-        self.zarr_format = Some(format);
-        self
-    }
-
-    /// Sets what separates the numbers in the keys of version 2.
-    pub fn separator(mut self, separator: Separator) -> Self {
-        self.separator = Some(separator);
-        self
+    setters! {
+        /// Sets how chunks are packed.
+        packing = Packing;
+        /// Sets where indexes lie.
+        index some IndexLocation;
+        /// Sets the codecs of the chunks.
+        codecs some CodecChoice;
+        /// Sets the version of the documents.
+        zarr_format some ZarrFormat;
+        /// Sets what separates the numbers in the keys of version 2.
+        separator some Separator;
     }
 
     pub(super) fn request(&self) -> Value {
@@ -204,40 +164,19 @@ impl VolumeForm {
         Self::default()
     }
 
-    /// Sets the kind: `image` or `segmentation`.
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.kind = Some(kind.into());
-        self
-    }
-
-    /// Sets the resolution.
-    pub fn resolution(mut self, resolution: [f64; 3]) -> Self {
-        self.resolution = Some(resolution);
-        self
-    }
-
-    /// Sets where the first voxel lies.
-    pub fn voxel_offset(mut self, voxel_offset: [i64; 3]) -> Self {
-        self.voxel_offset = Some(voxel_offset);
-        self
-    }
-
-    /// Sets how chunks are encoded.
-    pub fn encoding(mut self, encoding: ChunkEncoding) -> Self {
-        self.encoding = Some(encoding);
-        self
-    }
-
-    /// Sets how chunks are packed.
-    pub fn packing(mut self, packing: VolumePacking) -> Self {
-        self.packing = Some(packing);
-        self
-    }
-
-    /// Sets how values are stored in shards.
-    pub fn data_encoding(mut self, encoding: Encoding) -> Self {
-        self.data_encoding = Some(encoding);
-        self
+    setters! {
+        /// Sets the kind: `image` or `segmentation`.
+        kind into String;
+        /// Sets the resolution.
+        resolution some [f64; 3];
+        /// Sets where the first voxel lies.
+        voxel_offset some [i64; 3];
+        /// Sets how chunks are encoded.
+        encoding some ChunkEncoding;
+        /// Sets how chunks are packed.
+        packing some VolumePacking;
+        /// Sets how values are stored in shards.
+        data_encoding some Encoding;
     }
 
     pub(super) fn request(&self) -> Value {
@@ -288,17 +227,25 @@ pub struct ConvertedLevel {
     pub objects_kept: u64,
     /// How the result was checked.
     pub check: RepackCheck,
+    /// How it was reduced from the level before it, if the source does not have it.
+    pub method: Option<DownsampleMethod>,
+    /// Codecs of the source that not every reader of Zarr knows, and what replaces them.
+    pub codecs_replaced: Option<String>,
     /// Nanometres along x, y and z by which a level of a volume is off, beside
     /// [`position_shift`](ConvertSummary::position_shift), because it begins at a whole voxel.
     pub position_error: [f64; 3],
 }
 
 impl ConvertedLevel {
-    /// Adds the counts of what was done.
-    pub(super) fn done(mut self, done: StepDone) -> Self {
-        let StepDone { counts, resumed, check } = done;
-        self.check = check;
-        if resumed {
+    /// Adds the counts of the step that has made it; `number` is its place among the levels of the
+    /// step.
+    pub(super) fn done(mut self, done: &StepDone, number: usize) -> Self {
+        let counts = match done.levels.get(number) {
+            Some(level) => Counts::from(level),
+            None => done.counts,
+        };
+        self.check = done.check;
+        if done.resumed {
             self.outcome = RepackOutcome::Resumed;
         }
         self.chunks_moved = counts.moved;
@@ -326,6 +273,8 @@ pub struct ConvertSummary {
     /// Nanometres along x, y and z from a position in an image to that in the volume made of it: a
     /// volume begins at a whole voxel. At most half a voxel of the finest level.
     pub position_shift: Option<[f64; 3]>,
+    /// The paths of label images that a volume has no place for.
+    pub labels_left_out: Vec<String>,
     /// Whether the result is complete, or waits for other parts.
     pub outcome: PartOutcome,
 }

@@ -6,13 +6,15 @@ use serde_json::{Map, Value};
 
 use super::super::frame::JobContext;
 use super::super::frame::place::below;
-use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work, make, relates};
+use super::super::rebuild::{Document, OutPlan, SourceRef, Step, TargetRef, Work, relates};
 use super::super::span::job_span;
 use super::CONVERT;
 use super::ConvertError;
 use super::new_info::new_info;
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, VolumeForm};
+use super::planned::Planned;
 use super::positions::{VolumePositions, Voxels, volume_name};
+use super::undescribed::LABELS;
 use super::view::{RANK, View};
 use crate::jobs::losses::refuse_array;
 use crate::ome::{Image, OmeMetadata};
@@ -47,6 +49,8 @@ struct OldLevels {
     positions: Option<Result<VolumePositions, String>>,
     /// The metadata of the image, if the source is all of it.
     image: Option<KeptImage>,
+    /// The paths of its label images.
+    labels: Vec<String>,
 }
 
 impl OldLevel {
@@ -90,21 +94,9 @@ pub fn convert_to_volume(
 ) -> Result<ConvertSummary, Error> {
     let _span = job_span("convert_to_volume", source);
     let context = &context.into();
-    let (plan, mut reports, summary) = plan_to_volume(context, source, target, form, options)?;
-    if options.dry_run {
-        reports.into_iter().for_each(tell);
-        return Ok(summary);
-    }
-    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
-        if let Some(report) = reports.get_mut(i) {
-            tell(std::mem::take(report).done(done));
-        }
-    })?;
-    Ok(ConvertSummary { outcome, ..summary })
+    let planned = plan_to_volume(context, source, target, form, options)?;
+    planned.run(context, source, target, options, tell)
 }
-
-/// The plan, a report of each step as far as known, and a summary.
-type Planned = (OutPlan<'static>, Vec<ConvertedLevel>, ConvertSummary);
 
 /// Plans the conversion.
 pub(in crate::jobs) fn plan_to_volume(
@@ -115,7 +107,7 @@ pub(in crate::jobs) fn plan_to_volume(
     options: &ConvertOptions,
 ) -> Result<Planned, Error> {
     let engine = context.engine();
-    let OldLevels { mut levels, kept, positions, image } = old_levels(engine, source)?;
+    let OldLevels { mut levels, kept, positions, image, labels } = old_levels(engine, source)?;
     let positions = match positions {
         // If the resolution is given, the metadata's is not needed.
         _ if form.resolution.is_some() => None,
@@ -127,7 +119,7 @@ pub(in crate::jobs) fn plan_to_volume(
         level.voxels = found.copied().flatten();
     }
     levels.iter().try_for_each(|level| refuse_array(&level.array))?;
-    let mut summary = ConvertSummary::default();
+    let mut summary = ConvertSummary { labels_left_out: labels, ..ConvertSummary::default() };
     let kept = kept.map(|kept| kept.and_then(|info| still_there(info, positions.as_ref())));
     let is_image = image.is_some();
     let (mut info, levels, measured) =
@@ -172,10 +164,11 @@ pub(in crate::jobs) fn plan_to_volume(
         let to = TargetRef::Volume { info, level: number, packed: false };
         let work = Work::Array { old: old.array, axes, new };
         steps.push(Step { name, folder, work, source: from, target: to, documents: Vec::new() });
-        reports.push(report);
+        reports.push(vec![report]);
     }
     let plan = OutPlan {
         kind: &CONVERT,
+        source_name: None,
         request: options.request(form.request()),
         steps,
         documents: vec![Document { key: target.key(INFO)?, bytes: volume.info().to_bytes() }],
@@ -183,7 +176,7 @@ pub(in crate::jobs) fn plan_to_volume(
         others_required: false,
         last_check: Box::new(|| Ok(())),
     };
-    Ok((plan, reports, summary))
+    Ok(Planned { plan, reports, summary })
 }
 
 type KeptInfo = Option<Result<VolumeInfo, String>>;
@@ -249,7 +242,22 @@ fn old_levels(engine: &Arc<Engine>, source: &Location) -> Result<OldLevels, Erro
         let of_levels = levels.iter().map(|level| level.attributes.clone()).collect();
         KeptImage::new(group.metadata().attributes(), of_levels)
     });
-    Ok(OldLevels { levels, kept, positions, image })
+    let labels = if image.is_some() { label_images(engine, source)? } else { Vec::new() };
+    Ok(OldLevels { levels, kept, positions, image, labels })
+}
+
+/// The paths of the label images of an image, as far as metadata names them.
+fn label_images(engine: &Arc<Engine>, source: &Location) -> Result<Vec<String>, Error> {
+    let group = match Node::open(engine, &source.join(LABELS)?) {
+        Ok(Node::Group(group)) => group,
+        Ok(Node::Array(_)) | Err(Error::NoNode { .. } | Error::Metadata { .. }) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let found = OmeMetadata::read(group.metadata().attributes()).ok().flatten();
+    let names = found.and_then(|metadata| metadata.labels).unwrap_or_default();
+    Ok(names.iter().map(|name| format!("{LABELS}/{name}")).collect())
 }
 
 /// The names of an image's axes, as a volume has them.

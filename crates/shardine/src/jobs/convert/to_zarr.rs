@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::frame::JobContext;
 use super::super::frame::place::check_apart;
-use super::super::rebuild::{AxisMap, OutPlan, make};
+use super::super::rebuild::AxisMap;
 use super::super::repack::{
     Packing, RepackOptions, Shards, Stored, default_index_codecs, shard_shape, wanted,
 };
@@ -13,6 +13,7 @@ use super::ConvertError;
 use super::hierarchy::{Hierarchy, NodeForm, PlannedArray};
 use super::nodes::{OldArray, OldContent, OldGroup, OldNode, OldNodes};
 use super::options::{ConvertOptions, ConvertSummary, ConvertedLevel, ZarrForm};
+use super::planned::Planned;
 use crate::ome::OmeMetadata;
 use crate::plan::{chunks_per_shard_for, sample};
 use crate::shard::IndexLocation;
@@ -56,28 +57,18 @@ pub fn convert_to_zarr(
     let _span = job_span("convert_to_zarr", source);
     let context = &context.into();
     let _hold = source.hold()?;
-    let (plan, mut reports) = plan_to_zarr(context, source, target, form, options)?;
-    let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
-    if options.dry_run {
-        reports.into_iter().for_each(tell);
-        return Ok(summary);
-    }
-    let outcome = make(context, source, target, plan, &options.out(), &mut |i, done| {
-        if let Some(report) = reports.get_mut(i) {
-            tell(std::mem::take(report).done(done));
-        }
-    })?;
-    Ok(ConvertSummary { outcome, ..summary })
+    let planned = plan_to_zarr(context, source, target, form, options)?;
+    planned.run(context, source, target, options, tell)
 }
 
-/// Plans the conversion, with a report of each step as far as known.
+/// Plans the conversion.
 pub(in crate::jobs) fn plan_to_zarr(
     context: &JobContext,
     source: &Location,
     target: &Location,
     form: &ZarrForm,
     options: &ConvertOptions,
-) -> Result<(OutPlan<'static>, Vec<ConvertedLevel>), Error> {
+) -> Result<Planned, Error> {
     check_apart(source, target)?;
     let node_form = match form.zarr_format.unwrap_or(ZarrFormat::V3) {
         ZarrFormat::V3 => NodeForm::V3,
@@ -97,7 +88,8 @@ pub(in crate::jobs) fn plan_to_zarr(
             }
         }
     }
-    Ok(hierarchy.plan(options.request(form.request()), is_zarr))
+    let summary = ConvertSummary { info_kept: true, ..ConvertSummary::default() };
+    Ok(hierarchy.plan(options.request(form.request()), is_zarr, summary))
 }
 
 /// Refuses what version 2 does not have.

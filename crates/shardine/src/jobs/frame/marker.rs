@@ -486,14 +486,14 @@ impl Marker {
         self.state.begun.insert(path.to_owned(), state.into());
     }
 
-    /// Records the state of a part of the source as work on it begins.
-    pub fn record_source(
+    /// Records the states of parts of the source as work on them begins again.
+    pub fn record_sources<'p>(
         &mut self,
         target: &Location,
-        path: &str,
-        state: u64,
+        states: impl IntoIterator<Item = (&'p str, u64)>,
     ) -> Result<(), Error> {
-        self.state.begun.insert(path.to_owned(), state.into());
+        let states = states.into_iter().map(|(path, state)| (path.to_owned(), state.into()));
+        self.state.begun.extend(states);
         self.renew(target)
     }
 

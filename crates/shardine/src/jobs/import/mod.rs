@@ -2,33 +2,33 @@
 
 mod cells;
 mod error;
+mod fill;
 mod target;
+mod to_ome;
 
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shardine_store::{FileStore, Folders, MemoryStore};
 
+use super::JobContext;
 use super::frame::{JobError, Part, PartEnd, remove_leftovers_below};
 use super::rebuild::PartOutcome;
 use super::span::job_span;
 use super::watched::Watched;
-use super::{JobContext, JobProgress};
-use crate::files::{FileError, Input, InputOptions, elements, type_of_npy};
+use crate::files::{FileError, Input, InputOptions, type_of_npy};
 use crate::plan::{ArrayLayout, chunk_grid, chunks_per_shard_for, sample_of_source};
-use crate::source::PartOfSource;
 use crate::zarr::metadata::ArrayMetadata;
-use crate::{
-    Array, ArrayNode, Axis, DataType, ElementSize, Error, Location, Packing, Region, Selection,
-    Source, WriteOptions, WriteReport,
-};
+use crate::{ArrayNode, DataType, Error, Location, Packing, WriteReport};
 
 pub use error::ImportError;
+use fill::fill;
+pub(super) use fill::{FileOfElements, counting};
 use target::Begun;
+pub(super) use target::{STREAM, refused};
+pub use to_ome::import_to_ome;
 
 /// How to import a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -198,12 +198,8 @@ pub fn import(
         // This part runs again, and until it is done the import must not be finished.
         marker.remove_report(target, part)?;
     }
-    let boxes = cells::of_part(&chunk_grid(array.shape(), array.cell_shape()), options.part);
-    let kept = if resumed { array.objects()? } else { Vec::new() };
-    let mut kept: Vec<Vec<u64>> = kept.into_iter().map(|object| object.cell).collect();
-    kept.retain(|cell| boxes.iter().any(|cells| cells::contains(cells, cell)));
-    report.objects_kept = kept.len() as u64;
-    report.written = write(&context, &array, &boxes, &kept, &*source)?;
+    (report.written, report.objects_kept) =
+        fill(&context, &array, &*source, resumed, options.part)?;
     if let Some(part) = options.part {
         match marker.end_part(target, part, &Value::Null)? {
             PartEnd::Last(_) => array.publish()?,
@@ -297,65 +293,4 @@ fn packed(
     layout.chunk = Some(chunk);
     layout.index_codecs = index_codecs;
     Ok(layout.metadata(shape, data_type)?)
-}
-
-/// Writes the cells of some boxes that do not exist yet.
-fn write(
-    context: &JobContext,
-    array: &Array,
-    boxes: &[Vec<Range<u64>>],
-    kept: &[Vec<u64>],
-    source: &dyn Source,
-) -> Result<WriteReport, Error> {
-    let size = match array.data_type().size() {
-        ElementSize::Fixed(size) => size as u64,
-        ElementSize::Variable => 0,
-    };
-    let region = |cells: &Vec<Range<u64>>| {
-        let axes = cells.iter().zip(array.cell_shape()).zip(array.shape());
-        let axes = axes.map(|((range, &n), &length)| {
-            // Inside the array, so nothing overflows.
-            let start = range.start * n;
-            Axis { start, step: 1, count: (range.end.saturating_mul(n)).min(length) - start }
-        });
-        Selection { axes: axes.collect() }
-    };
-    let bytes = |regions: &mut dyn Iterator<Item = Selection>| -> u64 {
-        let each = regions.map(|region| elements(&region.shape()).saturating_mul(size));
-        each.fold(0, u64::saturating_add)
-    };
-    let all = bytes(&mut boxes.iter().map(region));
-    let regions: Vec<Selection> =
-        boxes.iter().flat_map(|cells| cells::without(cells, kept)).map(|c| region(&c)).collect();
-    let before = all.saturating_sub(bytes(&mut regions.iter().cloned()));
-    let options = WriteOptions::new().progress(counting(context, before, all));
-    let watched = Watched { source, context };
-    let mut report = WriteReport::default();
-    for region in regions {
-        let start = region.axes.iter().map(|axis| axis.start).collect();
-        let part = PartOfSource { source: &watched, start };
-        let more = array.write_from(Region::from(&region), &part, &options);
-        context.check()?;
-        let more = more?;
-        report.objects_written += more.objects_written;
-        report.objects_removed += more.objects_removed;
-        report.chunks_encoded += more.chunks_encoded;
-        report.chunks_kept += more.chunks_kept;
-        report.chunks_empty += more.chunks_empty;
-        report.bytes_written += more.bytes_written;
-    }
-    Ok(report)
-}
-
-/// A callback for a write, called with the bytes it has encoded, that reports the total.
-pub(super) fn counting(
-    context: &JobContext,
-    before: u64,
-    total_bytes: u64,
-) -> Arc<dyn Fn(u64) + Send + Sync> {
-    let (context, done) = (context.clone(), AtomicU64::new(before));
-    Arc::new(move |more| {
-        let bytes = done.fetch_add(more, Ordering::Relaxed).saturating_add(more);
-        context.report(JobProgress { bytes, total_bytes, ..JobProgress::default() });
-    })
 }

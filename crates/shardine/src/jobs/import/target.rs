@@ -18,7 +18,7 @@ use crate::zarr::{CreateOptions, DOCUMENT};
 use crate::{ArrayNode, Engine, Error, Location, Node};
 
 /// The name in a marker of a source that cannot be read again.
-const STREAM: &str = "a stream";
+pub(in crate::jobs) const STREAM: &str = "a stream";
 
 /// For a file, as it was found, that becomes an array; `None` means a stream.
 pub fn marker(
@@ -106,7 +106,7 @@ fn check_array(marker: &Marker, engine: &Arc<Engine>, target: &Location) -> Resu
 }
 
 /// Why the target is not available, as an import error.
-fn refused(error: Error, marker: &Marker, target: &Location) -> Error {
+pub(in crate::jobs) fn refused(error: Error, marker: &Marker, target: &Location) -> Error {
     let at = target.to_string();
     match error {
         Error::Copy(CopyError::OtherCopy { from: name, command, .. }) => match name.as_str() {

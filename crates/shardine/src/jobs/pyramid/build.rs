@@ -130,7 +130,7 @@ impl Build<'_> {
                 self.clear(&levels, &[])?;
                 levels = self.places()?;
                 if let Some(state) = state {
-                    marker.record_source(at, &finest, state)?;
+                    marker.record_sources(at, [(finest.as_str(), state)])?;
                 }
             }
             if part.is_none() {
@@ -314,7 +314,7 @@ impl Build<'_> {
     }
 
     /// A number that changes when the finest level is written to; `None` where that cannot be told.
-    fn state(&self, for_parts: bool) -> Result<Option<u64>, Error> {
+    pub fn state(&self, for_parts: bool) -> Result<Option<u64>, Error> {
         let finest = &self.image.finest;
         if let Some(state) = source_state::of_files(finest.location())? {
             return Ok(Some(state));
@@ -331,7 +331,7 @@ impl Build<'_> {
     }
 
     /// The levels in the places where they are built.
-    fn places(&self) -> Result<Vec<BuiltLevel<'_>>, Error> {
+    pub fn places(&self) -> Result<Vec<BuiltLevel<'_>>, Error> {
         let image = self.image.image()?;
         let mut levels = Vec::new();
         for plan in &self.plan.levels {
@@ -391,7 +391,7 @@ impl Build<'_> {
     }
 
     /// Runs the tasks of some stages that belong to this part.
-    fn passes(
+    pub fn passes(
         &self,
         levels: &[BuiltLevel<'_>],
         stages: std::ops::Range<usize>,
@@ -639,7 +639,7 @@ fn stored_cells(array: &Array) -> Result<HashSet<Vec<u64>>, Error> {
 }
 
 /// Removes everything below a location that this job has made, or has replaced.
-fn remove_all(location: &Location) -> Result<(), Error> {
+pub(super) fn remove_all(location: &Location) -> Result<(), Error> {
     if let Some(exchange) = location.store.exchange()
         && let Some((beside, name)) = exchange.beside_missing(location.path.as_ref())
     {

@@ -19,7 +19,7 @@ use crate::{Array, ArrayNode, Error, Group, Location, Node};
 const MOST_LEVELS: usize = 64;
 
 /// An OME-Zarr image.
-pub(super) struct PyramidImage {
+pub(in crate::jobs) struct PyramidImage {
     pub location: Location,
     pub format: ZarrFormat,
     pub metadata: OmeMetadata,
@@ -182,7 +182,11 @@ impl PyramidImage {
     }
 
     /// The levels that the image is to have.
-    pub fn plan(&self, context: &JobContext, options: &PyramidOptions) -> Result<Plan, Error> {
+    pub(super) fn plan(
+        &self,
+        context: &JobContext,
+        options: &PyramidOptions,
+    ) -> Result<Plan, Error> {
         let image = self.image()?;
         let method = self.method(options);
         let spatial = self.spatial()?;

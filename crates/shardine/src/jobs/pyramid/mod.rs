@@ -16,12 +16,13 @@ mod tests;
 mod to;
 mod units;
 mod update;
+mod within;
 
 use super::JobContext;
 use super::span::job_span;
 use crate::{Error, Location};
 use build::{Build, Work};
-use image::PyramidImage;
+pub(super) use image::PyramidImage;
 
 pub use build::PYRAMID_MARKER;
 pub use error::PyramidError;
@@ -29,6 +30,7 @@ pub use geometry::PyramidTask;
 pub use options::{LevelCounts, PyramidLevel, PyramidOptions, PyramidSummary};
 pub use tasks::{PyramidPlan, PyramidReport};
 pub use to::pyramid_to;
+pub(super) use within::LowerLevels;
 
 /// Makes the lower levels of an OME-Zarr image, all of them in one pass over the finest, or renews
 /// them ([`PyramidOptions::update`]).

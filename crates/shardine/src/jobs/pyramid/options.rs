@@ -5,6 +5,7 @@ pub use super::output::LevelCounts;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::PartOutcome;
 use crate::jobs::repack::CodecChoice;
+use crate::jobs::setters::setters;
 use crate::plan::Packing;
 use crate::selection::Region;
 use crate::shard::IndexLocation;
@@ -60,82 +61,33 @@ impl PyramidOptions {
         Self::default()
     }
 
-    /// Sets how many levels there are in the end, with the finest.
-    pub fn levels(mut self, levels: usize) -> Self {
-        self.levels = Some(levels);
-        self
-    }
-
-    /// Sets the factors between levels.
-    pub fn factors(mut self, factors: &[u64]) -> Self {
-        self.factors = Some(factors.to_vec());
-        self
-    }
-
-    /// Sets how elements are reduced.
-    pub fn method(mut self, method: DownsampleMethod) -> Self {
-        self.method = Some(method);
-        self
-    }
-
-    /// Sets how chunks are packed.
-    pub fn packing(mut self, packing: Packing) -> Self {
-        self.packing = packing;
-        self
-    }
-
-    /// Sets the shape of chunks.
-    pub fn chunk(mut self, chunk: &[u64]) -> Self {
-        self.chunk = Some(chunk.to_vec());
-        self
-    }
-
-    /// Sets the codecs of chunks.
-    pub fn codecs(mut self, codecs: CodecChoice) -> Self {
-        self.codecs = Some(codecs);
-        self
-    }
-
-    /// Sets whether levels that exist are rebuilt.
-    pub fn overwrite(mut self, overwrite: bool) -> Self {
-        self.overwrite = overwrite;
-        self
-    }
-
-    /// Sets whether the leftovers of an earlier run are abandoned.
-    pub fn restart(mut self, restart: bool) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// Sets whether nothing is written.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Sets the part of the work that this process does.
-    pub fn part(mut self, part: Option<Part>) -> Self {
-        self.part = part;
-        self
-    }
-
-    /// Sets how much of the finest level a task reads, about, in bytes.
-    pub fn task_size(mut self, bytes: u64) -> Self {
-        self.task_size = Some(bytes);
-        self
-    }
-
-    /// Sets whether existing levels are renewed.
-    pub fn update(mut self, update: bool) -> Self {
-        self.update = update;
-        self
-    }
-
-    /// Sets what has changed.
-    pub fn region(mut self, region: Region) -> Self {
-        self.region = Some(region);
-        self
+    setters! {
+        /// Sets how many levels there are in the end, with the finest.
+        levels some usize;
+        /// Sets the factors between levels.
+        factors slice u64;
+        /// Sets how elements are reduced.
+        method some DownsampleMethod;
+        /// Sets how chunks are packed.
+        packing = Packing;
+        /// Sets the shape of chunks.
+        chunk slice u64;
+        /// Sets the codecs of chunks.
+        codecs some CodecChoice;
+        /// Sets whether levels that exist are rebuilt.
+        overwrite = bool;
+        /// Sets whether the leftovers of an earlier run are abandoned.
+        restart = bool;
+        /// Sets whether nothing is written.
+        dry_run = bool;
+        /// Sets the part of the work that this process does.
+        part = Option<Part>;
+        /// Sets how much of the finest level a task reads, about, in bytes.
+        task_size some u64;
+        /// Sets whether existing levels are renewed.
+        update = bool;
+        /// Sets what has changed.
+        region some Region;
     }
 }
 

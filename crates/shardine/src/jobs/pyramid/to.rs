@@ -40,7 +40,7 @@ pub fn pyramid_to(
     convert.take_over = options.take_over;
     convert.chunk.clone_from(&options.chunk);
     let mut options = PyramidOptions { overwrite: false, chunk: None, ..options.clone() };
-    let (plan, ..) = plan_to_ome(context, source, target, form, &convert)?;
+    let plan = plan_to_ome(context, source, target, form, &convert)?.plan;
     let image = planned_image(context, target, &plan, form)?;
     let found = image.image()?.levels.len();
     if found > 1 {

@@ -118,13 +118,14 @@ impl Transfer<'_> {
         new: &[u8],
     ) -> Result<bool, Error> {
         let (decode, encode) = match &self.relation {
-            Relation::Recompressed { decode, encode } => (decode, encode),
+            Relation::Recompressed { decode, encode } => (decode.as_ref(), encode.as_ref()),
+            Relation::Rewrapped { zlib, gzip } => (Some(zlib), Some(gzip)),
             Relation::Prefixed(prefix) => {
                 return Ok(new.strip_prefix(prefix.as_slice()) == Some(old));
             }
             Relation::Same | Relation::Recoded => return Ok(old == new),
         };
-        let plain = |codec: &Option<Arc<dyn shardine_codec::BytesToBytes>>,
+        let plain = |codec: Option<&Arc<dyn shardine_codec::BytesToBytes>>,
                      context: &mut Context,
                      bytes: &[u8]| {
             let mut out = context.take_buffer();

@@ -471,6 +471,10 @@ impl InPlace<'_> {
             Work::Keys { from, to } => {
                 from.move_to(context, to, resumed, check != RepackCheck::None, None)
             }
+            Work::File { .. } | Work::Levels { .. } => {
+                let reason = "only a new data set is made like this".to_owned();
+                Err(crate::jobs::JobError::Plan { at: step.folder.to_string(), reason }.into())
+            }
         }
     }
 

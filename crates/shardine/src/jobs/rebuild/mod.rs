@@ -33,7 +33,7 @@ pub(super) use node_keys::NodeKeys;
 pub(super) use objects::is_plain;
 pub use out::PartOutcome;
 pub(super) use out::{
-    Document, Others, OutOptions, OutPlan, Step, StepDone, Work, is_complete, make,
+    Document, Others, OutOptions, OutPlan, Step, StepDone, Work, document_hash, is_complete, make,
 };
 pub(super) use relation::{codecs_along, has_same_bytes, moves, relates};
 pub(super) use source::ArraySource;

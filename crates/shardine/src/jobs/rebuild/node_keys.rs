@@ -32,6 +32,15 @@ impl NodeKeys {
         self.nodes.insert(path.to_owned(), Some(Named { encodings, rank }));
     }
 
+    /// Adds an array that is made in a place where the source may have another one, whose objects do
+    /// not become those of the new one.
+    pub fn add_new_array(&mut self, path: &str, encoding: ChunkKeyEncoding, rank: usize) {
+        match self.nodes.get_mut(path) {
+            Some(Some(old)) => old.encodings[1] = encoding,
+            _ => self.add_array(path, [encoding; 2], rank),
+        }
+    }
+
     /// What happens to something in the source, by its path.
     pub fn part(&self, path: &str, is_folder: bool) -> FolderPart {
         if is_folder && self.leads_to_node(path) {
@@ -98,6 +107,11 @@ mod tests {
         ] {
             assert_eq!(keys.part(path, is_folder), expected, "{path}");
         }
+        // One that is left out, and another one is made there.
+        keys.add_new_array("a/0", ChunkKeyEncoding::default(), 2);
+        assert_eq!(keys.part("a/0/1", true), FolderPart::Left);
+        keys.add_new_array("a/7", ChunkKeyEncoding::default(), 2);
+        assert_eq!(keys.part("a/7/c", true), FolderPart::Left);
         // An array alone.
         let mut keys = NodeKeys::default();
         keys.add_array("", [v2, v2], 1);

@@ -18,6 +18,8 @@ use crate::jobs::frame::{
     Beginning, JobContext, JobError, JobKind, Marker, Part, PartEnd, Start, carry_over,
     remove_leftovers_below, source_state, stable_hash,
 };
+use crate::jobs::import::FileOfElements;
+use crate::jobs::pyramid::{LevelCounts, LowerLevels};
 use crate::jobs::repack_volume::KeyFolderValues;
 use crate::jobs::whole::check_whole;
 use crate::shard::WriteOrder;
@@ -68,6 +70,11 @@ pub(in crate::jobs) enum Work {
     Array { old: Array, axes: AxisMap, new: Array },
     /// Make a folder of values by key from another one.
     Keys { from: KeyFolderValues, to: KeyFolderValues },
+    /// Fill an array from a file.
+    File { from: FileOfElements, new: Array },
+    /// Make the lower levels of an image whose finest level an earlier step has made. `state` is
+    /// that of the file which the finest is made from, if it is not an array.
+    Levels { levels: LowerLevels, state: Option<u64> },
 }
 
 /// A part of the new data set.
@@ -88,6 +95,8 @@ pub(in crate::jobs) struct Step {
 /// Everything that is made at a target.
 pub(in crate::jobs) struct OutPlan<'a> {
     pub kind: &'static JobKind,
+    /// The name of the source in the marker, if it is not a data set.
+    pub source_name: Option<String>,
     /// What is requested: equal requests have equal results.
     pub request: Value,
     pub steps: Vec<Step>,
@@ -102,9 +111,11 @@ pub(in crate::jobs) struct OutPlan<'a> {
 }
 
 /// What one step has done.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(in crate::jobs) struct StepDone {
     pub counts: Counts,
+    /// The counts of each level that it has made, if it makes levels.
+    pub levels: Vec<LevelCounts>,
     /// Whether an earlier run had begun on it.
     pub resumed: bool,
     pub check: RepackCheck,
@@ -162,12 +173,17 @@ pub(in crate::jobs) fn make(
         // Parts that would make different data sets must not mix.
         plan.request["documents"] = document_hash(&plan).into();
     }
-    let mut marker =
-        Marker::new(plan.kind, source, plan.request.clone())?.begun_by(context.begun_by());
+    let marker = match &plan.source_name {
+        Some(name) => Marker::of_named(plan.kind, name.clone(), plan.request.clone()),
+        None => Marker::new(plan.kind, source, plan.request.clone())?,
+    };
+    let mut marker = marker.begun_by(context.begun_by());
     let mut states = Vec::new();
     for step in &plan.steps {
         let state = state(step, options.part.is_some())?;
-        if let (Some(state), Some(_)) = (state, options.part) {
+        if let Some(state) = state {
+            // All at once: a marker that is written for each of thousands of arrays takes longer
+            // than the arrays.
             marker.expect_source(&step.name, state);
         }
         states.push(state);
@@ -196,9 +212,11 @@ pub(in crate::jobs) fn make(
     let check = options.check.unwrap_or(default);
     let resumed = start == Start::Resumed;
     let out = Out { context, source, target, options, check, resumed };
+    let mut same = vec![true; plan.steps.len()];
     // Other parts may be at work, and the last one removes what is left.
     if resumed && options.part.is_none() {
         remove_leftovers_below(target)?;
+        same = out.discard_changed(&plan.steps, &states, &mut marker)?;
     }
     if let Some(part) = options.part {
         // This part runs again, and until it is done the job must not be finished.
@@ -209,14 +227,14 @@ pub(in crate::jobs) fn make(
     }
     let mut done: Vec<Counts> = Vec::new();
     let mut bytes = 0;
-    for (i, (step, before)) in plan.steps.iter().zip(states).enumerate() {
+    for (i, ((step, before), same)) in plan.steps.iter().zip(states).zip(same).enumerate() {
         context.check()?;
         context.begin_step(step.size(), bytes);
         match options.part {
             None => {
-                let (counts, resumed) = out.step(step, before, &mut marker)?;
-                bytes = counts.bytes;
-                tell(i, StepDone { counts, resumed, check });
+                let done = out.step(step, before, same)?;
+                bytes = done.counts.bytes;
+                tell(i, done);
             }
             Some(_) => {
                 let counts = out.step_of_part(step, before, &marker)?;
@@ -233,7 +251,7 @@ pub(in crate::jobs) fn make(
             PartEnd::Waiting(missing) => return Ok(PartOutcome::Waiting { missing }),
         };
         for (i, counts) in merged(target, &reports, plan.steps.len())?.into_iter().enumerate() {
-            tell(i, StepDone { counts, resumed: false, check });
+            tell(i, StepDone { counts, check, ..StepDone::default() });
         }
     }
     out.finish(&plan, marker)?;
@@ -251,7 +269,7 @@ fn refuse_with_parts(options: &OutOptions) -> Result<(), Error> {
 }
 
 /// A hash that is the same for the same documents.
-fn document_hash(plan: &OutPlan<'_>) -> u64 {
+pub(in crate::jobs) fn document_hash(plan: &OutPlan<'_>) -> u64 {
     let of_steps = plan.steps.iter().flat_map(|step| &step.documents);
     let mut bytes = Vec::new();
     for document in of_steps.chain(&plan.documents) {
@@ -267,6 +285,11 @@ fn document_hash(plan: &OutPlan<'_>) -> u64 {
 /// cannot be detected. Costs a `stat` for each file; on a remote store a listing, and only for
 /// parts, which have no other way to agree.
 fn state(step: &Step, for_parts: bool) -> Result<Option<u64>, Error> {
+    match &step.work {
+        Work::File { from, .. } => return Ok(Some(from.state()?)),
+        Work::Levels { state: Some(state), .. } => return Ok(Some(*state)),
+        Work::Array { .. } | Work::Keys { .. } | Work::Levels { state: None, .. } => {}
+    }
     if let Some(state) = source_state::of_files(&step.folder)? {
         return Ok(Some(state));
     }
@@ -307,38 +330,58 @@ fn merged(target: &Location, reports: &[Value], steps: usize) -> Result<Vec<Coun
 
 impl Out<'_> {
     fn changed(&self, step: &Step) -> Error {
-        RepackError::Changed { at: step.folder.to_string() }.into()
+        let at = match &step.work {
+            Work::File { from, .. } => from.name().to_owned(),
+            _ => step.folder.to_string(),
+        };
+        RepackError::Changed { at }.into()
     }
 
-    /// Runs one step; returns whether an earlier run had begun on it.
-    fn step(
+    /// Removes what an earlier run has made of steps whose source has changed since, or may have,
+    /// and records the new states. Says for each step whether its source is the same.
+    fn discard_changed(
         &self,
-        step: &Step,
-        before: Option<u64>,
+        steps: &[Step],
+        states: &[Option<u64>],
         marker: &mut Marker,
-    ) -> Result<(Counts, bool), Error> {
-        let is_same = match before {
-            Some(state) => marker.is_begun(&step.name, state),
-            // Unknown, unless the existing objects are compared.
-            None => step.can_be_compared(),
-        };
-        if self.resumed && !is_same {
-            self.remove_stale(step)?;
+    ) -> Result<Vec<bool>, Error> {
+        let mut same = Vec::with_capacity(steps.len());
+        for (step, state) in steps.iter().zip(states) {
+            self.context.check()?;
+            let is_same = match state {
+                Some(state) => marker.is_begun(&step.name, *state),
+                // Unknown, unless the existing objects are compared.
+                None => step.can_be_compared(),
+            };
+            if !is_same {
+                self.remove_stale(step)?;
+            }
+            same.push(is_same);
         }
+        // Only now: until then, another run would have to remove them too.
+        let steps = steps.iter().zip(states).zip(&same).filter(|(_, same)| !**same);
+        let changed: Vec<(&str, u64)> =
+            steps.filter_map(|((step, state), _)| Some((step.name.as_str(), (*state)?))).collect();
+        if !changed.is_empty() {
+            marker.record_sources(self.target, changed)?;
+        }
+        Ok(same)
+    }
+
+    /// Runs one step. `same` says whether what an earlier run has made of it is still right.
+    fn step(&self, step: &Step, before: Option<u64>, same: bool) -> Result<StepDone, Error> {
+        let check = self.check;
         // Where that is unknown, the step starts over.
-        let resumed = self.resumed && (is_same || before.is_some());
-        if let Some(state) = before.filter(|_| !is_same) {
-            marker.record_source(self.target, &step.name, state)?;
-        }
+        let resumed = self.resumed && (same || before.is_some());
         // Without a state, only a comparison shows whether it is still right.
-        if resumed && before.is_some() && is_same && self.is_finished(step)? {
-            return Ok((Counts::default(), resumed));
+        if resumed && before.is_some() && same && self.is_finished(step)? {
+            return Ok(StepDone { resumed, check, ..StepDone::default() });
         }
-        let counts = self.run(step, before)?;
+        let (counts, levels) = self.run(step, before)?;
         for Document { key, bytes } in &step.documents {
             self.target.store.put(key, bytes, Condition::None)?;
         }
-        Ok((counts, resumed))
+        Ok(StepDone { counts, levels, resumed, check })
     }
 
     /// Runs this part's share of a step.
@@ -355,10 +398,11 @@ impl Out<'_> {
         if self.options.part == Some(Part::Finish) || self.options.stage == Stage::Finish {
             return Ok(Counts::default());
         }
-        self.run(step, before)
+        Ok(self.run(step, before)?.0)
     }
 
-    fn run(&self, step: &Step, before: Option<u64>) -> Result<Counts, Error> {
+    /// Runs a step; returns its counts, and those of each level if it makes levels.
+    fn run(&self, step: &Step, before: Option<u64>) -> Result<(Counts, Vec<LevelCounts>), Error> {
         let options = TransferOptions {
             order: self.options.order,
             store_empty: self.options.store_empty,
@@ -370,6 +414,7 @@ impl Out<'_> {
         let part = self.options.part;
         // Another process of this part may have made objects already.
         let resumed = self.resumed || part.is_some();
+        let mut levels = Vec::new();
         let done = match &step.work {
             Work::Array { old, axes, new } => {
                 let _hold = old.hold_same()?;
@@ -382,6 +427,13 @@ impl Out<'_> {
                 let _hold = self.source.hold()?;
                 from.move_to(self.context, to, resumed, self.check != RepackCheck::None, part)
             }
+            Work::File { from, new } => from.fill(self.context, new, resumed, part),
+            Work::Levels { levels: of_image, .. } => {
+                of_image.make(self.context, resumed).map(|made| {
+                    levels = made;
+                    Counts::of_levels(&levels)
+                })
+            }
         };
         match done {
             Err(error) if is_stale(&error) && state(step, part.is_some())? != before => {
@@ -389,7 +441,7 @@ impl Out<'_> {
             }
             Err(error) => Err(error),
             Ok(_) if state(step, part.is_some())? != before => Err(self.changed(step)),
-            Ok(counts) => Ok(counts),
+            Ok(counts) => Ok((counts, levels)),
         }
     }
 
@@ -413,11 +465,12 @@ impl Out<'_> {
             }
         }
         match &step.work {
-            Work::Array { new, .. } => {
+            Work::Array { new, .. } | Work::File { new, .. } => {
                 for object in new.possible_objects()? {
                     store.delete(&object.key, &Condition::None)?;
                 }
             }
+            Work::Levels { levels, .. } => levels.clear()?,
             Work::Keys { to, .. } => {
                 for shard in to.shards.stored()? {
                     store.delete(&to.shards.shard_key(shard)?, &Condition::None)?;
@@ -451,8 +504,9 @@ impl Step {
     /// How much there is to do, relative to other steps: the bytes of an array's elements.
     pub fn size(&self) -> u64 {
         match &self.work {
-            Work::Array { new, .. } => new.decoded_len(),
+            Work::Array { new, .. } | Work::File { new, .. } => new.decoded_len(),
             Work::Keys { .. } => KEYS_SIZE,
+            Work::Levels { levels, .. } => levels.size(),
         }
     }
 
@@ -463,7 +517,7 @@ impl Step {
             Work::Array { old, axes, new } => {
                 super::relates(old, axes, new) && old.cuts_edges() == new.cuts_edges()
             }
-            Work::Keys { .. } => false,
+            Work::Keys { .. } | Work::File { .. } | Work::Levels { .. } => false,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use shardine_codec::{BytesToBytes, Codec, ElementSize, from_spec, means_same, prefix_between};
+use shardine_codec::{
+    BytesToBytes, Codec, ElementSize, from_spec, gzip_for_zlib, means_same, prefix_between,
+};
 
 use super::axes::AxisMap;
 use crate::{Array, CodecSpec};
@@ -25,6 +27,8 @@ pub(super) enum Relation {
         /// Encodes them then.
         encode: Option<Arc<dyn BytesToBytes>>,
     },
+    /// Its bytes are a zlib stream on the old side and a gzip stream on the new one.
+    Rewrapped { zlib: Arc<dyn BytesToBytes>, gzip: Arc<dyn BytesToBytes> },
     /// Its elements have to be decoded and re-encoded.
     Recoded,
 }
@@ -71,7 +75,10 @@ impl Relation {
             return Self::Same;
         }
         let prefixed = || prefix(&from, old, &to, new).map(Self::Prefixed);
-        prefixed().or_else(|| recompressed(&from, old, &to, new)).unwrap_or(Self::Recoded)
+        prefixed()
+            .or_else(|| rewrapped(&from, old, &to, new))
+            .or_else(|| recompressed(&from, old, &to, new))
+            .unwrap_or(Self::Recoded)
     }
 
     /// Whether elements are never decoded.
@@ -91,6 +98,22 @@ fn prefix(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Vec<u8>> {
     prefix_between(old.codecs().last()?, new.codecs().last()?, len)
 }
 
+/// The last codec of an array, if it encodes bytes.
+fn last_codec(array: &Array) -> Option<Arc<dyn BytesToBytes>> {
+    match array.codecs().last().map(from_spec) {
+        Some(Ok(Codec::BytesToBytes(codec))) => Some(codec),
+        _ => None,
+    }
+}
+
+/// The relation of chunks of zlib to those of gzip of the same level.
+fn rewrapped(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Relation> {
+    let ((zlib, rest), (gzip, other)) = (from.codecs.split_last()?, to.codecs.split_last()?);
+    let is_same = means_same(&gzip_for_zlib(zlib)?, gzip) && same(rest, other);
+    let (zlib, gzip) = (last_codec(old)?, last_codec(new)?);
+    is_same.then_some(Relation::Rewrapped { zlib, gzip })
+}
+
 /// The relation of chunks that differ only by a gzip around them.
 fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Relation> {
     // Re-encoding omits chunks that hold only the fill value, as if never written; recompressing
@@ -102,15 +125,11 @@ fn recompressed(from: &Form, old: &Array, to: &Form, new: &Array) -> Option<Rela
         Some((last, rest)) => last.name == GZIP && same(rest, &other.codecs),
         None => false,
     };
-    let codec = |array: &Array| match array.codecs().last().map(from_spec) {
-        Some(Ok(Codec::BytesToBytes(codec))) => Some(codec),
-        _ => None,
-    };
     if bare(from, to) {
-        return Some(Relation::Recompressed { decode: Some(codec(old)?), encode: None });
+        return Some(Relation::Recompressed { decode: Some(last_codec(old)?), encode: None });
     }
     if bare(to, from) {
-        return Some(Relation::Recompressed { decode: None, encode: Some(codec(new)?) });
+        return Some(Relation::Recompressed { decode: None, encode: Some(last_codec(new)?) });
     }
     None
 }

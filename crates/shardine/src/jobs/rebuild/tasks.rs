@@ -76,6 +76,8 @@ pub(in crate::jobs) enum TargetRef {
     },
     /// Values by key, which one process moves.
     Keys,
+    /// The levels of an image, which one process makes.
+    Levels,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -151,16 +153,14 @@ impl RebuildJob {
                 (plan, options.out())
             }
             Self::ToZarr(form, options) => {
-                let (plan, _) = plan_to_zarr(context, source, target, form, options)?;
-                (plan, options.out())
+                (plan_to_zarr(context, source, target, form, options)?.plan, options.out())
             }
             Self::ToOme(form, options) => {
-                let (plan, ..) = plan_to_ome(context, source, target, form, options)?;
-                (plan, options.out())
+                form.check_parts()?;
+                (plan_to_ome(context, source, target, form, options)?.plan, options.out())
             }
             Self::ToVolume(form, options) => {
-                let (plan, ..) = plan_to_volume(context, source, target, form, options)?;
-                (plan, options.out())
+                (plan_to_volume(context, source, target, form, options)?.plan, options.out())
             }
         })
     }
@@ -294,7 +294,7 @@ impl StepPlan {
     fn of(step: &Step) -> Self {
         let axes = match &step.work {
             Work::Array { axes, .. } => axes.clone(),
-            Work::Keys { .. } => AxisMap::identity(0),
+            Work::Keys { .. } | Work::File { .. } | Work::Levels { .. } => AxisMap::identity(0),
         };
         let (name, source, target) = (step.name.clone(), step.source.clone(), step.target.clone());
         Self { name, source, axes, target }
@@ -359,6 +359,7 @@ impl TargetRef {
                 Err(wrong("values by key can only be moved by one process or in parts".into())
                     .into())
             }
+            Self::Levels => Err(wrong("levels can only be made by one process".into()).into()),
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use shardine_codec::Context;
 use shardine_codec::strided::Axes;
+use shardine_codec::{Context, zlib_to_gzip};
 use shardine_store::{Buffer, StoreError};
 
 use super::axes::AxisMap;
@@ -17,6 +17,7 @@ use super::{Note, RepackCheck};
 use crate::engine::tuning::{JOB_BATCH, MAX_DECOMPRESSED};
 use crate::engine::{Ahead, Cells, Publisher, StoredBytes, reading_ahead};
 use crate::jobs::frame::{JobContext, JobProgress, Part};
+use crate::jobs::pyramid::LevelCounts;
 use crate::layout::{EncodeOptions, SourceView, Update};
 use crate::selection::Selection;
 use crate::shard::WriteOrder;
@@ -53,6 +54,15 @@ pub(in crate::jobs) struct Counts {
 }
 
 impl Counts {
+    /// What was made of levels, together.
+    pub fn of_levels(levels: &[LevelCounts]) -> Self {
+        let mut all = Self::default();
+        for level in levels {
+            all.add(&Self::from(level));
+        }
+        all
+    }
+
     /// Adds the counts of another process.
     pub fn add(&mut self, other: &Self) {
         self.moved += other.moved;
@@ -62,6 +72,19 @@ impl Counts {
         self.written += other.written;
         self.bytes += other.bytes;
         self.kept += other.kept;
+    }
+}
+
+impl From<&LevelCounts> for Counts {
+    fn from(level: &LevelCounts) -> Self {
+        Self {
+            recoded: level.chunks,
+            absent: level.empty,
+            written: level.objects,
+            bytes: level.bytes,
+            kept: level.kept,
+            ..Self::default()
+        }
     }
 }
 
@@ -349,6 +372,10 @@ impl<'a> Transfer<'a> {
                 self.recompress(context, chunk, bytes, out)?;
                 &self.counters.recompressed
             }
+            Relation::Rewrapped { .. } => {
+                self.recompress(context, chunk, bytes, out)?;
+                &self.counters.moved
+            }
             Relation::Prefixed(prefix) => {
                 out.extend_from_slice(prefix);
                 out.extend_from_slice(bytes);
@@ -371,26 +398,27 @@ impl<'a> Transfer<'a> {
         bytes: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        let Relation::Recompressed { decode, encode } = &self.relation else {
-            out.extend_from_slice(bytes);
-            return Ok(());
-        };
         let limit = usize::try_from(MAX_DECOMPRESSED).unwrap_or(usize::MAX);
-        let mut plain = context.take_buffer();
-        let done = match (decode, encode) {
-            (Some(codec), None) => {
+        let done = match &self.relation {
+            Relation::Recompressed { decode: Some(from), encode: Some(to) } => {
+                let mut plain = context.take_buffer();
+                let done = from.decode(context, bytes, limit, &mut plain);
+                let done = done.and_then(|()| to.encode(context, &plain, out));
+                context.give_buffer(plain);
+                done
+            }
+            Relation::Recompressed { decode: Some(codec), encode: None } => {
                 codec.decode(context, bytes, limit.saturating_add(out.len()), out)
             }
-            (None, Some(codec)) => codec.encode(context, bytes, out),
-            (Some(from), Some(to)) => from
-                .decode(context, bytes, limit, &mut plain)
-                .and_then(|()| to.encode(context, &plain, out)),
-            (None, None) => {
+            Relation::Recompressed { decode: None, encode: Some(codec) } => {
+                codec.encode(context, bytes, out)
+            }
+            Relation::Rewrapped { .. } => zlib_to_gzip(context, bytes, limit, out),
+            _ => {
                 out.extend_from_slice(bytes);
                 Ok(())
             }
         };
-        context.give_buffer(plain);
         done.map_err(|error| match self.old.chunks.packing.key(&self.old_cell(chunk)) {
             Ok(key) => {
                 let reason = format!("chunk {chunk:?}: {error}");
@@ -473,7 +501,9 @@ impl<'a> Transfer<'a> {
         add(&counters.kept, 1);
         add(&counters.absent, absent);
         match &self.relation {
-            Relation::Same | Relation::Prefixed(_) => add(&counters.moved, stored),
+            Relation::Same | Relation::Prefixed(_) | Relation::Rewrapped { .. } => {
+                add(&counters.moved, stored);
+            }
             Relation::Recompressed { .. } => add(&counters.recompressed, stored),
             Relation::Recoded => {}
         }

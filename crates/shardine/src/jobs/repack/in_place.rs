@@ -1,5 +1,6 @@
 //! Replaces a Zarr array with a repacked one.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::jobs::rebuild::{
     AxisMap, Batch, Counts, InPlaceOptions, Others, Prepared, Replaced, Replacement, Settled,
     SourceRef, Step, TargetRef, TransferOptions, Work, moves, prepare, settle,
 };
+use crate::jobs::walk::ArrayRole;
 use crate::zarr::metadata::{ArrayMetadata, NodeMetadata};
 use crate::zarr::{APPEND_MARKER, AppendClaim, DOCUMENT, grid_folder, has_same_chunks};
 use crate::{ArrayNode, Engine, Error, Location};
@@ -48,12 +50,19 @@ impl<'a> InPlaceJob<'a> {
 
     /// Builds the replacement of an array, given its path below the hierarchy. It is exchanged now,
     /// or together with those that come after it.
-    pub fn add(&mut self, array: &ArrayNode, path: &str) -> Result<(), Error> {
+    pub fn add(&mut self, array: &ArrayNode, role: ArrayRole, path: &str) -> Result<(), Error> {
         self.context.begin_step(array.decoded_len(), std::mem::take(&mut self.bytes));
+        let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
+        if role == ArrayRole::Table && !self.options.objects {
+            describe(&mut report, array.metadata());
+            report.outcome = RepackOutcome::Kept;
+            (self.tell)(report);
+            return Ok(());
+        }
         refuse_array(array)?;
-        let report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
         let (engine, place) = (self.context.engine(), array.location().clone());
-        let mut data_set = Repacked { engine, place, options: self.options, report };
+        let options = target::for_role(self.options, role, array)?;
+        let mut data_set = Repacked { engine, place, options, report };
         let prepared = prepare(self.context, array.location(), &mut data_set, &self.how)?;
         self.bytes = data_set.report.bytes_written;
         match prepared {
@@ -103,7 +112,8 @@ pub(in crate::jobs) fn settle_array(
     location: &Location,
 ) -> Result<Option<Settled>, Error> {
     let (engine, place) = (context.engine(), location.clone());
-    let (options, report) = (&RepackOptions::default(), RepackedArray::default());
+    let options = Cow::Owned(RepackOptions::default());
+    let report = RepackedArray::default();
     settle(context, location, &Repacked { engine, place, options, report })
 }
 
@@ -111,7 +121,7 @@ pub(in crate::jobs) fn settle_array(
 struct Repacked<'a> {
     engine: &'a Arc<Engine>,
     place: Location,
-    options: &'a RepackOptions,
+    options: Cow<'a, RepackOptions>,
     report: RepackedArray,
 }
 
@@ -169,7 +179,7 @@ impl Replacement for Repacked<'_> {
         self.check()?;
         let old = self.array(current, &self.place)?;
         let wanted =
-            target::wanted(&old, old.metadata(), self.options, *old.metadata().key_encoding())?;
+            target::wanted(&old, old.metadata(), &self.options, *old.metadata().key_encoding())?;
         let (unchanged, metadata) = (wanted.unchanged, wanted.metadata);
         let to = String::from_utf8_lossy(&metadata.to_bytes()).into_owned();
         describe(&mut self.report, &metadata);

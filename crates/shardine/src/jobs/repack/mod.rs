@@ -93,9 +93,9 @@ pub fn repack(
     check_walked(source)?;
     let context = &context.of_steps(whole_size(context, source)?);
     let mut job = InPlaceJob::new(context, options, tell);
-    let walked = each_array(engine, source, &mut |array| {
+    let walked = each_array(engine, source, &mut |array, role| {
         context.check()?;
-        let added = array.and_then(|array| job.add(&array, below(source, array.location())));
+        let added = array.and_then(|array| job.add(&array, role, below(source, array.location())));
         match added {
             Err(Error::Cancelled) => return Err(Error::Cancelled),
             Err(error) => job.fail(error),
@@ -118,7 +118,7 @@ pub fn repack(
 fn whole_size(context: &JobContext, source: &Location) -> Result<u64, Error> {
     let mut size = 0u64;
     if context.is_watched() {
-        each_array(context.engine(), source, &mut |array| {
+        each_array(context.engine(), source, &mut |array, _| {
             size = size.saturating_add(array.map_or(0, |array| array.decoded_len()));
             Ok(())
         })?;

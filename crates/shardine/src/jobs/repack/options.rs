@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -6,6 +7,8 @@ use serde_json::{Value, json};
 pub use crate::codec_words::CodecChoice;
 use crate::jobs::frame::Part;
 use crate::jobs::rebuild::{Counts, OutOptions};
+use crate::jobs::setters::setters;
+use crate::jobs::walk::ArrayRole;
 pub use crate::plan::Packing;
 use crate::shard::{IndexLocation, WriteOrder};
 
@@ -50,6 +53,9 @@ pub struct RepackOptions {
     pub chunk: Option<Vec<u64>>,
     /// The new codecs of the chunks, which are then re-encoded.
     pub codecs: Option<CodecChoice>,
+    /// Of vector data, pack the tables of objects too, and not only what is cut into chunks of
+    /// space.
+    pub objects: bool,
     /// The order of chunks in new shards.
     pub order: WriteOrder,
     /// How the result is checked; `None` means [`RepackCheck::Bytes`] for files and
@@ -79,76 +85,33 @@ impl RepackOptions {
         Self::default()
     }
 
-    /// Sets how chunks are packed.
-    pub fn packing(mut self, packing: Packing) -> Self {
-        self.packing = packing;
-        self
-    }
-
-    /// Sets where indexes lie.
-    pub fn index(mut self, index: IndexLocation) -> Self {
-        self.index = Some(index);
-        self
-    }
-
-    /// Sets the chunk shape.
-    pub fn chunk(mut self, chunk: &[u64]) -> Self {
-        self.chunk = Some(chunk.to_vec());
-        self
-    }
-
-    /// Sets the codecs of the chunks.
-    pub fn codecs(mut self, codecs: CodecChoice) -> Self {
-        self.codecs = Some(codecs);
-        self
-    }
-
-    /// Sets the order of chunks in new shards.
-    pub fn order(mut self, order: WriteOrder) -> Self {
-        self.order = order;
-        self
-    }
-
-    /// Sets how the result is checked.
-    pub fn check(mut self, check: RepackCheck) -> Self {
-        self.check = Some(check);
-        self
-    }
-
-    /// Sets whether the data set at the target is removed first.
-    pub fn overwrite(mut self, overwrite: bool) -> Self {
-        self.overwrite = overwrite;
-        self
-    }
-
-    /// Sets whether the leftovers of an earlier job are abandoned.
-    pub fn restart(mut self, restart: bool) -> Self {
-        self.restart = restart;
-        self
-    }
-
-    /// Sets whether the caller promises that nobody else uses the array.
-    pub fn exclusive(mut self, exclusive: bool) -> Self {
-        self.exclusive = exclusive;
-        self
-    }
-
-    /// Sets how long to wait for others to finish with the array before it is replaced.
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Sets whether to change nothing and only report.
-    pub fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Does only this part of the work.
-    pub fn part(mut self, part: Part) -> Self {
-        self.part = Some(part);
-        self
+    setters! {
+        /// Sets how chunks are packed.
+        packing = Packing;
+        /// Sets where indexes lie.
+        index some IndexLocation;
+        /// Sets the chunk shape.
+        chunk slice u64;
+        /// Sets the codecs of the chunks.
+        codecs some CodecChoice;
+        /// Sets whether the tables of objects of vector data are packed too.
+        objects = bool;
+        /// Sets the order of chunks in new shards.
+        order = WriteOrder;
+        /// Sets how the result is checked.
+        check some RepackCheck;
+        /// Sets whether the data set at the target is removed first.
+        overwrite = bool;
+        /// Sets whether the leftovers of an earlier job are abandoned.
+        restart = bool;
+        /// Sets whether the caller promises that nobody else uses the array.
+        exclusive = bool;
+        /// Sets how long to wait for others to finish with the array before it is replaced.
+        wait some Duration;
+        /// Sets whether to change nothing and only report.
+        dry_run = bool;
+        /// Does only this part of the work.
+        part some Part;
     }
 
     /// The options for writing to another location.
@@ -166,12 +129,61 @@ impl RepackOptions {
 
     /// What is requested: equal requests have equal results.
     pub(super) fn request(&self) -> Value {
-        json!({
+        let mut request = json!({
             "packing": self.packing,
             "index": self.index,
             "chunk": self.chunk,
             "codecs": self.codecs,
-        })
+        });
+        // Left out where it is not given, as jobs that began before it existed did.
+        if self.objects {
+            request["objects"] = true.into();
+        }
+        request
+    }
+
+    /// What is requested of an array with this role and so many axes; a reason if that cannot be.
+    pub(super) fn for_role(&self, role: ArrayRole, rank: usize) -> Result<Cow<'_, Self>, String> {
+        let mut options = Cow::Borrowed(self);
+        match role {
+            ArrayRole::Free => {}
+            ArrayRole::Table if !self.objects => {
+                let kept =
+                    Self { packing: Packing::Keep, index: None, chunk: None, ..self.clone() };
+                options = Cow::Owned(Self { codecs: None, ..kept });
+            }
+            ArrayRole::Table => {
+                // Its axes are not those of space: it gets as many chunks per shard as they have.
+                if let Packing::ChunksPerShard(chunks) | Packing::Shard(chunks) = &self.packing
+                    && chunks.len() > 1
+                {
+                    let count = chunks.iter().try_fold(1u64, |all, &n| all.checked_mul(n));
+                    let count = count.ok_or("too many chunks per shard")?;
+                    let mut counts = vec![1; rank];
+                    if let Some(first) = counts.first_mut() {
+                        *first = count;
+                    }
+                    options.to_mut().packing = Packing::ChunksPerShard(counts);
+                }
+            }
+            ArrayRole::Cells => {
+                if self.chunk.is_some() {
+                    let reason = "its cells are the chunks of space of vector data, which cannot be \
+                                  given another shape here";
+                    return Err(reason.to_owned());
+                }
+                // Axes of attributes come before those of space.
+                if let Packing::ChunksPerShard(chunks) | Packing::Shard(chunks) =
+                    &mut options.to_mut().packing
+                    && chunks.len() > 1
+                    && chunks.len() < rank
+                {
+                    let missing = rank - chunks.len();
+                    chunks.splice(0..0, std::iter::repeat_n(1, missing));
+                }
+            }
+        }
+        Ok(options)
     }
 }
 
@@ -186,6 +198,9 @@ pub enum RepackOutcome {
     Resumed,
     /// It was packed that way already, and nothing was done.
     Unchanged,
+    /// A table of objects of vector data, left as it is because
+    /// [`objects`](RepackOptions::objects) is not set.
+    Kept,
 }
 
 /// What was done to one array.

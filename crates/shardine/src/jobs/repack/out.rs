@@ -8,6 +8,7 @@ use crate::jobs::losses::refuse_array;
 use crate::jobs::rebuild::{
     AxisMap, Document, NodeKeys, OutPlan, SourceRef, Step, StepDone, TargetRef, Work, make, moves,
 };
+use crate::jobs::walk::{ArrayRole, Scope};
 use crate::jobs::whole::check_whole;
 use crate::zarr::metadata::{ArrayMetadata, ChunkKeyEncoding, NodeMetadata, ZarrFormat};
 use crate::zarr::{DOCUMENT, MAX_DEPTH};
@@ -51,14 +52,18 @@ pub(in crate::jobs) fn plan_repack(
     };
     match Node::open(context.engine(), source)? {
         Node::Array(array) => {
-            let metadata = planner.array(array, "")?;
+            let metadata = planner.array(array, ArrayRole::Free, "")?;
             planner.document("", metadata.to_bytes())?;
         }
-        Node::Group(group) => drop(planner.group(&group, "", 0)?),
+        Node::Group(group) => {
+            let scope = Scope::default().within(&group, "");
+            drop(planner.group(&group, &scope, "", 0)?);
+        }
     }
     let Planner { steps, reports, documents, nodes, .. } = planner;
     let plan = OutPlan {
         kind: &REPACK,
+        source_name: None,
         request: options.request(),
         steps,
         documents,
@@ -83,7 +88,7 @@ pub(super) fn repack(
         return Ok(PartOutcome::Complete);
     }
     make(context, source, target, plan, &options.out(), &mut |i, done| {
-        let StepDone { counts, resumed, check } = done;
+        let StepDone { counts, resumed, check, .. } = done;
         if let Some(report) = reports.get_mut(i) {
             let mut report = std::mem::take(report);
             report.count(&counts, check);
@@ -112,6 +117,7 @@ impl Planner<'_> {
     fn group(
         &mut self,
         group: &Group,
+        scope: &Scope,
         path: &str,
         depth: usize,
     ) -> Result<Vec<(String, NodeMetadata)>, Error> {
@@ -127,7 +133,7 @@ impl Planner<'_> {
             };
             match child.node? {
                 Node::Array(array) => {
-                    let metadata = self.array(array, &inside)?;
+                    let metadata = self.array(array, scope.role(&child.name), &inside)?;
                     let key = self.place(&inside)?.key(DOCUMENT)?;
                     if let Some(step) = self.steps.last_mut() {
                         step.documents.push(Document { key, bytes: metadata.to_bytes() });
@@ -135,7 +141,8 @@ impl Planner<'_> {
                     below.push((child.name, NodeMetadata::Array(metadata)));
                 }
                 Node::Group(group) => {
-                    let nested = self.group(&group, &inside, depth + 1)?;
+                    let inner = scope.within(&group, &child.name);
+                    let nested = self.group(&group, &inner, &inside, depth + 1)?;
                     let mut metadata = group.metadata().clone().into_v3();
                     metadata.remove_consolidated();
                     let inner = |(path, node)| (format!("{}/{path}", child.name), node);
@@ -157,10 +164,16 @@ impl Planner<'_> {
         Ok(below)
     }
 
-    fn array(&mut self, old: ArrayNode, path: &str) -> Result<ArrayMetadata, Error> {
+    fn array(
+        &mut self,
+        old: ArrayNode,
+        role: ArrayRole,
+        path: &str,
+    ) -> Result<ArrayMetadata, Error> {
         refuse_array(&old)?;
         let mut report = RepackedArray { path: path.to_owned(), ..RepackedArray::default() };
-        let wanted = target::wanted(&old, old.metadata(), self.options, key_encoding(&old))?;
+        let options = target::for_role(self.options, role, &old)?;
+        let wanted = target::wanted(&old, old.metadata(), &options, key_encoding(&old))?;
         describe(&mut report, &wanted.metadata);
         let place = self.place(path)?;
         let metadata = wanted.metadata;

@@ -1,8 +1,11 @@
 //! The metadata of the new array, derived from the old one's and from the request.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, json};
 
 use super::{Packing, RepackError, RepackOptions};
+use crate::jobs::walk::ArrayRole;
 use crate::layout::Configuration;
 use crate::plan;
 use crate::shard::{IndexLocation, MAX_CHUNKS_PER_SHARD};
@@ -82,6 +85,17 @@ pub(in crate::jobs) struct Wanted {
     pub metadata: ArrayMetadata,
     /// Whether the array is already as requested.
     pub unchanged: bool,
+}
+
+/// What is requested of an array with this role.
+pub(super) fn for_role<'a>(
+    options: &'a RepackOptions,
+    role: ArrayRole,
+    array: &Array,
+) -> Result<Cow<'a, RepackOptions>, Error> {
+    options
+        .for_role(role, array.shape().len())
+        .map_err(|reason| RepackError::Layout { at: array.location().to_string(), reason }.into())
 }
 
 /// Determines what has to be built.

@@ -23,6 +23,7 @@ fn plan<P: Packed + 'static>(
     let (others, checked, at) = (wanted.clone(), wanted.clone(), target.clone());
     Ok(OutPlan {
         kind: &REPACK,
+        source_name: None,
         request: wanted.request(),
         steps,
         documents: vec![Document { key: target.key(INFO)?, bytes: wanted.info() }],

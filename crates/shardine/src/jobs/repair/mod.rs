@@ -1,6 +1,7 @@
 //! Repairs what can be repaired, and keeps what it removes.
 
 mod agreement;
+mod documents;
 mod last_index;
 mod object;
 mod report;
@@ -25,6 +26,7 @@ use crate::stored::PossibleObject;
 use crate::zarr::DOCUMENT;
 use crate::{Array, ArrayNode, Engine, Error, Location, open_in};
 
+use documents::ToCorrect;
 pub use report::{Repair, RepairKind, RepairOptions, RepairSummary};
 pub(super) use set_aside::SetAside;
 
@@ -57,7 +59,14 @@ const MAX_OF_KIND: u64 = 1 << 16;
 /// disagrees with every value. A scale is left alone if most of its chunks do not have the sizes
 /// that `info` says.
 ///
-/// Damaged metadata is left alone, and so is damage inside a shard that a codec has encoded as a
+/// OME-Zarr metadata is corrected where the rest of the hierarchy leaves no doubt: names of
+/// dimensions that are not those of the axes, a version that all other documents state, the order of
+/// levels, the list of label images, and the rows and columns of wells. Consolidated metadata that
+/// does not match a node is renewed. Each document is replaced in one step, if it is still the one
+/// that was read; members that are not known stay. Where something in it is replaced or removed,
+/// the old document is set aside.
+///
+/// Any other damaged metadata is left alone, and so is damage inside a shard that a codec has encoded as a
 /// whole, and all damage in a data set whose format Shardine only reads
 /// ([`only_read`](RepairSummary::only_read)).
 ///
@@ -114,6 +123,7 @@ pub fn repair(
             found = repairing.look()?;
         }
     }
+    repairing.documents(std::mem::take(&mut found.documents))?;
     // Reported, but not counted as damage.
     for finding in std::mem::take(&mut found.left_out) {
         (repairing.tell)(Repair::of(RepairKind::Left, &finding));
@@ -180,6 +190,8 @@ struct ToRepair {
     settled: BTreeSet<Key>,
     /// What is not checked.
     left_out: Vec<Finding>,
+    /// Documents that can be corrected.
+    documents: ToCorrect,
 }
 
 impl Repairing<'_> {
@@ -319,6 +331,7 @@ impl Repairing<'_> {
                 }
                 FindingKind::SettledLoss => found.settled.extend(finding.record),
                 FindingKind::LeftOut => found.left_out.push(finding),
+                _ if found.documents.take(&finding) => {}
                 _ if finding.severity != Severity::Damage => {}
                 _ => match (&finding.object, &finding.origin) {
                     (Some(object), Some(origin)) if is_mendable(&finding) => {

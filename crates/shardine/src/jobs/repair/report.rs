@@ -94,6 +94,10 @@ kinds! {
     Reordered = "reordered",
     /// `info` says how values are stored.
     InfoCorrected = "info-corrected",
+    /// OME-Zarr metadata says what follows from the rest of the hierarchy.
+    MetadataCorrected = "metadata-corrected",
+    /// Consolidated metadata matches a node again.
+    ConsolidatedRenewed = "consolidated-renewed",
     /// The record of losses is set aside.
     LossAccepted = "loss-accepted",
     /// The problem cannot be repaired here, and is left as it was.

@@ -25,6 +25,8 @@ const SETTLE: Duration = Duration::from_millis(20);
 struct Consolidated {
     /// The group's document.
     object: Key,
+    /// The version of the group's documents.
+    format: ZarrFormat,
     /// The length of the group's own path, which prefixes its nodes' paths.
     skip: usize,
     /// By path below the group; `None` for what was refused.
@@ -233,6 +235,9 @@ impl Walk<'_, '_> {
             for key in listing.unlisted.iter().filter_map(|unlisted| unlisted.key.as_ref()) {
                 self.pass_over(Some(key));
             }
+            if !listing.unlisted.is_empty() {
+                self.ome.pass_over();
+            }
             let info = listing.objects.iter().find(|(key, _)| last_part(key) == INFO);
             info.into_iter().for_each(|(key, _)| self.run.two_documents(key));
             self.ome.listed(&listing);
@@ -250,11 +255,13 @@ impl Walk<'_, '_> {
             Err(Error::Store(StoreError::Unsupported { .. })) => self.named_children(location)?,
             Err(error) => {
                 self.pass_over(folder);
+                self.ome.pass_over();
                 self.run.unreadable(folder, &error);
                 return Ok(());
             }
         };
         if depth >= MAX_DEPTH {
+            self.ome.pass_over();
             for folder in folders {
                 let message = format!("is nested more than {MAX_DEPTH} groups deep");
                 let kind = FindingKind::NotChecked;
@@ -296,7 +303,7 @@ impl Walk<'_, '_> {
 
     /// Tells of a node that could not be checked, or not all of it. An error is that of a check that
     /// was stopped.
-    fn refused_child(&self, child: &Location, error: Error) -> Result<(), Error> {
+    fn refused_child(&mut self, child: &Location, error: Error) -> Result<(), Error> {
         let error = match refusal(&error) {
             Some(FindingKind::NotChecked) => match self.run.opaque(child, &error) {
                 Ok(true) => return Ok(()),
@@ -306,6 +313,7 @@ impl Walk<'_, '_> {
             },
             _ => error,
         };
+        self.ome.pass_over();
         match refusal(&error) {
             Some(_) => self.run.note(refused(child, &error)),
             None => self.run.unreadable(child.path.as_ref(), &error),
@@ -360,7 +368,11 @@ impl Walk<'_, '_> {
             };
             let message = format!("the consolidated metadata {what} \"{}\"", name.escape_debug());
             let kind = FindingKind::ConsolidatedMetadata;
-            self.run.note(Finding::new(kind, Some(outer.object.clone()), message));
+            let finding = Finding::new(kind, Some(outer.object.clone()), message);
+            // The copy of a group is of documents of its own version.
+            let can_be_renewed = outer.format == metadata.zarr_format() && self.run.is_listed();
+            let node = can_be_renewed.then(|| path.clone());
+            self.run.note(Finding { node, ..finding });
         }
     }
 
@@ -426,6 +438,7 @@ fn consolidated(
         entries.iter().map(|(path, node)| (path.clone(), node.as_ref().ok().cloned())).collect();
     Ok(Some(Consolidated {
         object: location.key(consolidated_name(metadata.zarr_format()))?,
+        format: metadata.zarr_format(),
         skip: location.path.as_ref().map_or(0, |path| path.as_str().len() + 1),
         nodes,
         seen: HashSet::new(),

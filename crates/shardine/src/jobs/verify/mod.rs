@@ -6,6 +6,7 @@ mod grid;
 mod hierarchy;
 mod losses;
 mod ome;
+mod ome_versions;
 mod shards;
 mod shared;
 mod single;
@@ -16,6 +17,7 @@ use super::frame::{JobContext, JobError, Part};
 use super::span::job_span;
 use crate::{Error, Location, open_in};
 pub(super) use hierarchy::refusal;
+pub(super) use ome::{array_facts, node_facts};
 
 /// The default number of findings reported one by one.
 const MAX_FINDINGS: u64 = 10_000;

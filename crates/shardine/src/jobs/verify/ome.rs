@@ -4,22 +4,26 @@
 //! then the walk has read those documents anyway. What is known of them is kept only as long as a
 //! group above can ask.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use shardine_store::{Key, Listing};
 
 use super::hierarchy::{refusal, settled_document};
+use super::ome_versions::HierarchyVersions;
 use crate::jobs::check::keyed::last_part;
-use crate::jobs::check::{Finding, FindingKind, Run, Untold};
+use crate::jobs::check::{Finding, FindingKind, Mend, Run, Untold};
+use crate::ome::rules::corrections::{
+    Correction, LabelNodes, dimension_names, labels, level_orders, may_be_mended, places,
+};
 use crate::ome::rules::{
     self, ArrayFacts, GroupFacts, NodeFacts, Violations, between_labels, label_relations,
     label_source, relations, scene_relations, source_relations, unlisted_labels, version_relations,
     well_relations,
 };
 use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, NodeMetadata};
-use crate::zarr::{ZarrFormat, attribute_name};
+use crate::zarr::{DOCUMENT, ZarrFormat, attribute_name};
 use crate::{Error, Location};
 
 /// The most nodes remembered. Beyond that they are looked up when they are asked for.
@@ -36,6 +40,8 @@ pub(super) struct OmeWalk<'a, 'r> {
     run: &'a Run<'r>,
     open: Vec<OpenGroup>,
     remembered: usize,
+    /// Of the hierarchy that the walk is in.
+    versions: Option<HierarchyVersions>,
 }
 
 struct OpenGroup {
@@ -48,6 +54,10 @@ struct OpenGroup {
     facts: GroupFacts,
     /// By path below the group.
     nodes: BTreeMap<String, NodeFacts>,
+    /// Rules that it breaks on its own, if other nodes tell whether they can be mended.
+    later: Violations,
+    /// Everything in its folder, by name, if it lists label images.
+    names: Option<HashSet<String>>,
 }
 
 impl OpenGroup {
@@ -66,7 +76,7 @@ impl OpenGroup {
 
 impl<'a, 'r> OmeWalk<'a, 'r> {
     pub fn new(run: &'a Run<'r>) -> Self {
-        Self { run, open: Vec::new(), remembered: 0 }
+        Self { run, open: Vec::new(), remembered: 0, versions: None }
     }
 
     /// Judges a group on its own. What is found about documents belongs to the first part.
@@ -88,11 +98,20 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             Some("OME") => outer.is_some_and(|outer| outer.has("bioformats2raw.layout")),
             _ => false,
         };
-        let found = match is_sure {
+        let mut found = match is_sure {
             true => rules::sure_violations(attributes, Some(number)),
             false => rules::violations(attributes, Some(number)),
         };
         let facts = GroupFacts::read(attributes);
+        let mut later = Violations::default();
+        if let Some(found) = &mut found {
+            let depth = self.open.len();
+            let versions = self.versions.get_or_insert_with(|| HierarchyVersions::new(depth));
+            let (group, list) = (location.path.as_ref(), &mut found.list);
+            versions.enter(group, &document, (attributes, number), list);
+            (later.list, found.list) =
+                std::mem::take(&mut found.list).into_iter().partition(may_be_mended);
+        }
         if let Some(found) = &found {
             self.tell(&document, found);
         }
@@ -104,8 +123,16 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
         }
         let (location, nodes) = (location.clone(), BTreeMap::new());
         let attributes = found.map(|_| attributes.clone());
-        self.open.push(OpenGroup { location, document, format, attributes, facts, nodes });
+        let names = None;
+        let group =
+            OpenGroup { location, document, format, attributes, facts, nodes, later, names };
+        self.open.push(group);
         Ok(())
+    }
+
+    /// Remembers that something in the innermost group could not be looked at.
+    pub fn pass_over(&mut self) {
+        self.versions.iter_mut().for_each(HierarchyVersions::pass_over);
     }
 
     /// Remembers an array.
@@ -118,6 +145,13 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
         if let Some(group) = self.open.last_mut() {
             let has_xml = listing.objects.iter().any(|(key, _)| last_part(key) == XML);
             group.facts.has_xml = Some(has_xml);
+            if group.has("labels") && listing.more_unlisted == 0 {
+                let objects = listing.objects.iter().map(|(key, _)| last_part(key));
+                let folders = listing.folders.iter().map(last_part);
+                let others = listing.unlisted.iter().filter_map(|one| one.name.rsplit('/').next());
+                let names = objects.chain(folders).chain(others).map(str::to_owned);
+                group.names = Some(names.collect());
+            }
         }
     }
 
@@ -130,6 +164,17 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
         if is_complete && let Some(attributes) = group.attributes.take() {
             self.judge(&mut group, &attributes);
             group.attributes = Some(attributes);
+        } else {
+            self.tell(&group.document, &group.later);
+        }
+        if !is_complete {
+            self.pass_over();
+        }
+        if let Some(versions) = self.versions.take_if(|of| of.is_left(self.open.len())) {
+            for (unstated, mend) in versions.finish(self.run.is_listed()) {
+                let mends = mend.as_slice();
+                tell_violations(self.run, &unstated.document, &unstated.violations, mends);
+            }
         }
         let OpenGroup { location, facts, nodes, .. } = group;
         self.remembered = self.remembered.saturating_sub(nodes.len());
@@ -164,32 +209,42 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
     }
 
     fn judge(&self, group: &mut OpenGroup, attributes: &Map<String, Value>) {
-        let mut looked_up = 0;
-        let mut find = |path: &str| match group.nodes.get(path) {
-            Some(node) => node.clone(),
-            None => {
-                looked_up += 1;
-                self.look_up(&group.location, path, looked_up <= LOOKED_UP)
+        let mut looked_up: BTreeMap<String, NodeFacts> = BTreeMap::new();
+        let (location, nodes) = (&group.location, &group.nodes);
+        let mut find = |path: &str| {
+            if let Some(known) = nodes.get(path).or_else(|| looked_up.get(path)) {
+                return known.clone();
             }
+            let may_read = looked_up.len() < LOOKED_UP;
+            let node = self.look_up(location, path, may_read);
+            if may_read {
+                looked_up.insert(path.to_owned(), node.clone());
+            }
+            node
         };
         let above = self.open.iter().rev().find(|outer| outer.attributes.is_some());
         let is_label = above.is_some_and(|outer| outer.has("labels"));
+        let mends = self.mends(group, attributes, is_label, &mut find);
+        let tell = |violations: &Violations| {
+            tell_violations(self.run, &group.document, violations, &mends);
+        };
+        tell(&group.later);
         let (found, image) = rules::levels(attributes, is_label, &mut find);
-        self.tell(&group.document, &found);
-        self.tell(&group.document, &relations(attributes, &mut find));
-        self.tell(&group.document, &scene_relations(attributes, &mut find));
+        tell(&found);
+        tell(&relations(attributes, &mut find));
+        tell(&scene_relations(attributes, &mut find));
         let plate = self.open.iter().rev().find(|outer| outer.has("plate"));
         if let Some(plate) = plate.and_then(|plate| plate.attributes.as_ref()) {
-            self.tell(&group.document, &well_relations(attributes, plate));
+            tell(&well_relations(attributes, plate));
         }
         if let Some(source) = label_source(attributes)
             && let Some(found) = self.source(&group.location, source)
         {
-            self.tell(&group.document, &source_relations(attributes, &found));
+            tell(&source_relations(attributes, &found));
         }
         if !is_label {
             let images = images(&group.nodes).map(|(path, _)| path);
-            self.tell(&group.document, &unlisted_labels(attributes, images));
+            tell(&unlisted_labels(attributes, images));
         }
         if let Some(image) = &image {
             for (path, label) in images(&group.nodes) {
@@ -201,6 +256,44 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             }
         }
         group.facts.image = image;
+    }
+
+    /// What `repair` can correct in the document of a group, and in those of the arrays of its
+    /// images.
+    fn mends(
+        &self,
+        group: &OpenGroup,
+        attributes: &Map<String, Value>,
+        is_label: bool,
+        find: &mut dyn FnMut(&str) -> NodeFacts,
+    ) -> Vec<Arc<Mend>> {
+        // What cannot be listed is not known well enough, and cannot be written.
+        if !self.run.is_listed() {
+            return Vec::new();
+        }
+        let of = group.location.path.as_ref();
+        let own = |correction: Correction| Mend {
+            node: of.cloned(),
+            document: group.document.clone(),
+            group: of.cloned(),
+            witness: None,
+            correction,
+        };
+        let mut mends: Vec<Mend> = level_orders(attributes, find).into_iter().map(own).collect();
+        mends.extend(places(attributes).map(own));
+        if let Some(names) = group.names.as_ref().filter(|_| !is_label) {
+            let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+            let is_free = |path: &str| !names.contains(&first(path));
+            let nodes = LabelNodes { images: images(&group.nodes).collect(), is_free: &is_free };
+            mends.extend(labels(attributes, &nodes).map(own));
+        }
+        for (path, correction) in dimension_names(attributes, find) {
+            let Ok(array) = group.location.join(&path) else { continue };
+            let Ok(document) = array.key(DOCUMENT) else { continue };
+            let node = array.path.clone();
+            mends.push(Mend { node, document, group: of.cloned(), witness: None, correction });
+        }
+        mends.into_iter().map(Arc::new).collect()
     }
 
     /// What is known of the source of a label image; `None` if it is not part of what is checked.
@@ -226,30 +319,27 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
     }
 
     fn read(&self, place: &Location) -> NodeFacts {
-        match settled_document(place) {
-            Ok(NodeMetadata::Array(metadata)) => NodeFacts::Array(Arc::new(array_facts(&metadata))),
-            Ok(NodeMetadata::Group(metadata)) => {
-                NodeFacts::Group(Arc::new(GroupFacts::read(metadata.attributes())))
-            }
-            Err(Error::NoNode { .. }) => NodeFacts::Missing,
-            // A document that is refused is reported where it is.
-            Err(error) if refusal(&error).is_some() => NodeFacts::Unknown,
-            Err(error) => {
-                self.run.unreadable(place.path.as_ref(), &error);
-                NodeFacts::Unknown
-            }
-        }
+        node_facts(place).unwrap_or_else(|error| {
+            self.run.unreadable(place.path.as_ref(), &error);
+            NodeFacts::Unknown
+        })
     }
 
     fn tell(&self, document: &Key, violations: &Violations) {
-        tell_violations(self.run, document, violations);
+        tell_violations(self.run, document, violations, &[]);
     }
 }
 
-/// Reports what is wrong with a document.
-pub(super) fn tell_violations(run: &Run<'_>, document: &Key, violations: &Violations) {
+/// Reports what is wrong with a document, and which of it `repair` can mend.
+pub(super) fn tell_violations(
+    run: &Run<'_>,
+    document: &Key,
+    violations: &Violations,
+    mends: &[Arc<Mend>],
+) {
     for violation in &violations.list {
-        run.note(Finding::of_rule(document, violation));
+        let mend = mends.iter().find(|mend| mend.correction.mends(violation));
+        run.note(Finding::of_rule(document, violation).mended_by(mend));
     }
     let mut untold = Untold::default();
     for (level, rule, count) in &violations.more {
@@ -274,7 +364,21 @@ fn images(nodes: &BTreeMap<String, NodeFacts>) -> impl Iterator<Item = (&str, &G
     })
 }
 
-fn array_facts(metadata: &ArrayMetadata) -> ArrayFacts {
+/// What is stored at a place; an error if it could not be read.
+pub(in crate::jobs) fn node_facts(place: &Location) -> Result<NodeFacts, Error> {
+    match settled_document(place) {
+        Ok(NodeMetadata::Array(metadata)) => Ok(NodeFacts::Array(Arc::new(array_facts(&metadata)))),
+        Ok(NodeMetadata::Group(metadata)) => {
+            Ok(NodeFacts::Group(Arc::new(GroupFacts::read(metadata.attributes()))))
+        }
+        Err(Error::NoNode { .. }) => Ok(NodeFacts::Missing),
+        // A document that is refused is reported where it is.
+        Err(error) if refusal(&error).is_some() => Ok(NodeFacts::Unknown),
+        Err(error) => Err(error),
+    }
+}
+
+pub(in crate::jobs) fn array_facts(metadata: &ArrayMetadata) -> ArrayFacts {
     ArrayFacts {
         shape: metadata.shape().to_vec(),
         data_type: metadata.data_type().name().to_owned(),

@@ -66,7 +66,7 @@ impl Run<'_> {
             false => sure_violations(attributes, format),
         });
         if let Some(found) = &found {
-            tell_violations(self, &object, found);
+            tell_violations(self, &object, found, &[]);
         }
         match found.is_some() || is_node {
             true => Ok(()),

@@ -26,13 +26,12 @@ pub(super) fn judge(images: &Value, at: &At<'_>, judge: &mut Judge) {
 
 fn judge_image(image: &Map<String, Value>, at: &At<'_>, judge: &mut Judge) {
     judge.strings(RuleKind::Metadata, image, &["name"], at);
-    let recommended: &[&str] = match judge.release.is_zarr3() {
-        true => &["name", "type", "metadata"],
-        false => &["version", "name", "type", "metadata"],
-    };
     // 0.1 refers to a convention that asks for none of them.
     if judge.release > OmeRelease::V0_1 {
-        judge.recommended(RuleKind::Metadata, image, recommended, at);
+        if !judge.release.is_zarr3() {
+            judge.recommended(RuleKind::Version, image, &["version"], at);
+        }
+        judge.recommended(RuleKind::Metadata, image, &["name", "type", "metadata"], at);
     }
     if judge.release >= OmeRelease::V0_6 {
         systems::judge_image(image, at, judge);
@@ -99,6 +98,9 @@ pub(super) fn levels(
     }
 }
 
+/// How the message begins about a level that should be before another one.
+pub(super) const FINER: &str = "is finer";
+
 /// A level that is finer than the one before it.
 pub(super) fn finer(
     before: Option<&Vectors>,
@@ -112,7 +114,7 @@ pub(super) fn finer(
     if let Some(axis) = axis.filter(|_| before.scale.len() == now.scale.len()) {
         let (before, now) = (before.scale[axis], now.scale[axis]);
         let message =
-            format!("is finer along axis {axis} than the level before it: {now} after {before}");
+            format!("{FINER} along axis {axis} than the level before it: {now} after {before}");
         judge.doubt(RuleKind::Levels, at, message);
     }
 }

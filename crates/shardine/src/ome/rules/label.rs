@@ -25,11 +25,10 @@ pub(super) fn judge_list(labels: &Value, at: &At<'_>, judge: &mut Judge) {
 /// Judges `image-label`: what the values of a label image mean.
 pub(super) fn judge(label: &Value, at: &At<'_>, judge: &mut Judge) {
     let Some(label) = judge.object(KIND, label, at) else { return };
-    let recommended: &[&str] = match judge.release {
-        OmeRelease::V0_4 => &["version", "colors"],
-        _ => &["colors"],
-    };
-    judge.recommended(KIND, label, recommended, at);
+    if judge.release == OmeRelease::V0_4 {
+        judge.recommended(RuleKind::Version, label, &["version"], at);
+    }
+    judge.recommended(KIND, label, &["colors"], at);
     if let Some(colors) = label.get("colors") {
         let at = at.member("colors");
         values(colors, true, &at, judge, &mut |color, at, judge| {

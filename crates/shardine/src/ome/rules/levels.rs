@@ -13,8 +13,11 @@ use super::{OmeRelease, RuleKind, Violations, metadata_members, release};
 const KIND: RuleKind = RuleKind::Levels;
 
 /// The data types that a label image may have.
-const LABEL_TYPES: [&str; 8] =
+pub(super) const LABEL_TYPES: [&str; 8] =
     ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"];
+
+/// How the message begins about a level that should be before another one.
+pub(super) const LARGER: &str = "is larger than the level before it";
 
 /// The most dimensions of an array of an image.
 const MAX_RANK: usize = 5;
@@ -203,7 +206,7 @@ fn judge_order(before: &ArrayFacts, array: &ArrayFacts, at: &At<'_>, judge: &mut
     let shape = |array: &ArrayFacts| format!("{:?}", array.shape);
     let (was, is) = (shape(before), shape(array));
     if array.shape.iter().zip(&before.shape).any(|(now, before)| now > before) {
-        judge.must(KIND, at, format!("is larger than the level before it: {is} after {was}"));
+        judge.must(KIND, at, format!("{LARGER}: {is} after {was}"));
     } else if before.shape == array.shape {
         judge.doubt(KIND, at, format!("has the shape of the level before it: {is}"));
     }

@@ -9,6 +9,7 @@
 //! test cases of a version accept what its text forbids, it is only [`RuleLevel::Doubtful`].
 
 mod axes;
+pub(crate) mod corrections;
 mod facts;
 mod image;
 mod judge;

@@ -16,7 +16,10 @@ pub(super) fn judge(plate: &Value, at: &At<'_>, judge: &mut Judge) {
     let is_strict = judge.release >= OmeRelease::V0_4;
     judge.strings(PLATE, plate, &["name"], at);
     match judge.release {
-        OmeRelease::V0_4 => judge.recommended(PLATE, plate, &["version", "name"], at),
+        OmeRelease::V0_4 => {
+            judge.recommended(RuleKind::Version, plate, &["version"], at);
+            judge.recommended(PLATE, plate, &["name"], at);
+        }
         release if release.is_zarr3() => judge.recommended(PLATE, plate, &["name"], at),
         _ => {
             judge.required(RuleKind::Version, plate, "version", at);
@@ -167,7 +170,7 @@ fn judge_acquisitions(list: &Value, at: &At<'_>, judge: &mut Judge) {
 pub(super) fn judge_well(well: &Value, at: &At<'_>, judge: &mut Judge) {
     let Some(well) = judge.object(WELL, well, at) else { return };
     if !judge.release.is_zarr3() {
-        judge.recommended(WELL, well, &["version"], at);
+        judge.recommended(RuleKind::Version, well, &["version"], at);
     }
     let Some(images) = judge.required(WELL, well, "images", at) else { return };
     let at = at.member("images");

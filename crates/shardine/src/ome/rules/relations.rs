@@ -124,6 +124,11 @@ fn judge_layout(is_plate: bool, judge: &mut Judge, find: &mut dyn FnMut(&str) ->
     }
 }
 
+/// What is said about a label image that is not listed.
+pub(super) fn not_listed(path: &str) -> String {
+    format!("does not list {}", quoted(path))
+}
+
 /// Judges the images below a group of labels, by their paths: from 0.5 on all should be listed.
 pub fn unlisted_labels<'a>(
     attributes: &Map<String, Value>,
@@ -136,11 +141,7 @@ pub fn unlisted_labels<'a>(
     };
     let listed: HashSet<&str> = labels.iter().filter_map(Value::as_str).collect();
     for path in images.into_iter().filter(|path| !listed.contains(path)) {
-        judge.should(
-            RuleKind::Labels,
-            &At::new("labels"),
-            format!("does not list {}", quoted(path)),
-        );
+        judge.should(RuleKind::Labels, &At::new("labels"), not_listed(path));
     }
     judge.finish()
 }

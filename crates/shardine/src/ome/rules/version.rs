@@ -115,7 +115,7 @@ pub(super) fn first_stated(members: &Map<String, Value>) -> Option<&str> {
 }
 
 /// The versions that the objects among the attributes state.
-fn stated(members: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
+pub(super) fn stated(members: &Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let images = members.get("multiscales").and_then(Value::as_array);
     let images = images.into_iter().flatten().enumerate();
     let images = images.filter_map(|(number, image)| {

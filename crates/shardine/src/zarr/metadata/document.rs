@@ -77,6 +77,30 @@ pub(crate) fn with_attributes(
     Ok(Some(document.to_bytes()))
 }
 
+/// The same document of an array with other names of its dimensions; `None` if it has them, or is
+/// not of an array.
+pub(crate) fn with_dimension_names(
+    text: &[u8],
+    names: &[String],
+) -> Result<Option<Vec<u8>>, MetadataError> {
+    let mut document = Document::parse(text)?;
+    let names = Value::from(names);
+    let is_array = document.get("node_type").and_then(Value::as_str) == Some("array");
+    if !is_array || document.get("dimension_names") == Some(&names) {
+        return Ok(None);
+    }
+    correct_array(&mut document);
+    document.set("dimension_names", Some(names));
+    Ok(Some(document.to_bytes()))
+}
+
+/// Whether a list of this name, anywhere in a document, has numbers that the parser cannot hold:
+/// they would not survive if its items moved.
+pub(crate) fn has_kept_numbers_in(text: &[u8], list: &str) -> Result<bool, MetadataError> {
+    let part = format!("/{}/", escaped(list));
+    Ok(Document::parse(text)?.kept.iter().any(|number| number.pointer.contains(&part)))
+}
+
 impl Document {
     pub(super) fn new(members: Map<String, Value>) -> Self {
         Self { members, kept: Vec::new() }

@@ -1,5 +1,7 @@
 //! The metadata of a group.
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde_json::{Map, Value, json};
 use shardine_codec::ElementSize;
 
@@ -194,6 +196,24 @@ impl GroupMetadata {
                 Some((_, known)) => *known = Ok(node),
                 None => entries.push((path.clone(), Ok(node))),
             }
+        }
+        Ok(())
+    }
+
+    /// Sets the entries of some nodes, by path below this group. All others stay as they are. Does
+    /// nothing if there is no consolidated metadata.
+    pub(crate) fn put_consolidated(
+        &mut self,
+        nodes: &BTreeMap<String, NodeMetadata>,
+    ) -> Result<(), MetadataError> {
+        self.update_consolidated(|path| nodes.get(path))?;
+        let Some(entries) = &mut self.consolidated else { return Ok(()) };
+        let known: HashSet<String> = entries.iter().map(|(path, _)| path.clone()).collect();
+        for (path, node) in nodes.iter().filter(|(path, _)| !known.contains(*path)) {
+            path.split('/').try_for_each(check_node_name)?;
+            let node = node_of_copy(node.clone());
+            self.document.embed(&[CONSOLIDATED, "metadata", path], node.document())?;
+            entries.push((path.clone(), Ok(node)));
         }
         Ok(())
     }

@@ -31,7 +31,9 @@ pub use crate::location::ZarrFormat;
 pub use array::{ArrayMetadata, NewArray};
 pub(crate) use array::{DIMENSIONS, FILL_VALUE};
 pub use document::MAX_DOCUMENT_BYTES;
-pub(crate) use document::{attributes_in, with_attributes};
+pub(crate) use document::{
+    attributes_in, has_kept_numbers_in, with_attributes, with_dimension_names,
+};
 pub use error::MetadataError;
 pub use group::{ConsolidatedEntry, GroupMetadata};
 pub use key_encoding::{ChunkKeyEncoding, Separator};

@@ -5,6 +5,8 @@
 
 mod far;
 mod from_arrays;
+mod ome_beside;
+mod ome_levels;
 mod ome_resume;
 pub mod ome_scene;
 mod ome_sources;

@@ -11,4 +11,5 @@ mod hierarchies;
 mod left;
 mod refusals;
 mod scene;
+mod vectors;
 mod writers;

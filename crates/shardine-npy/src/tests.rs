@@ -50,6 +50,16 @@ fn shapes_are_tuples_of_any_length() {
 }
 
 #[test]
+fn the_header_of_a_growing_array_keeps_its_length() {
+    let first = Header::bytes_of_growing("<f8", &[0, 3]);
+    for rows in [9, 10, 123_456, u64::MAX] {
+        let bytes = Header::bytes_of_growing("<f8", &[rows, 3]);
+        assert_eq!(bytes.len(), first.len());
+        assert_eq!(read(&bytes).unwrap().shape, [rows, 3]);
+    }
+}
+
+#[test]
 fn a_struct_is_a_list_of_fields() {
     let descr = "[('x', '<f4'), ('it\\'s', [('y', '>i2')])]";
     let fields = Descr::Fields(vec![

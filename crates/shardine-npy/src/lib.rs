@@ -135,6 +135,18 @@ impl Header {
     ///
     /// Its length is a multiple of 64, so that the elements are aligned when the file is mapped.
     pub fn bytes(descr: &str, shape: &[u64]) -> Vec<u8> {
+        Self::bytes_with_room(descr, shape, 0)
+    }
+
+    /// The same for an array that grows: the header is as long for any length of the first axis, so
+    /// it can be written first and replaced once that length is known.
+    pub fn bytes_of_growing(descr: &str, shape: &[u64]) -> Vec<u8> {
+        let digits = |n: u64| n.checked_ilog10().map_or(1, |log| log as usize + 1);
+        let room = shape.first().map_or(0, |&rows| digits(u64::MAX) - digits(rows));
+        Self::bytes_with_room(descr, shape, room)
+    }
+
+    fn bytes_with_room(descr: &str, shape: &[u64], room: usize) -> Vec<u8> {
         let mut lengths: String = shape.iter().map(|n| format!("{n}, ")).collect();
         // A tuple of one needs its comma, others need none at the end.
         lengths.truncate(lengths.len().saturating_sub(if shape.len() == 1 { 1 } else { 2 }));
@@ -142,9 +154,9 @@ impl Header {
         let text = format!(
             "{{'descr': {quote}{descr}{quote}, 'fortran_order': False, 'shape': ({lengths}), }}"
         );
-        let (major, length_bytes) = if text.len() < 65_000 { (1, 2) } else { (2, 4) };
+        let (major, length_bytes) = if text.len() + room < 65_000 { (1, 2) } else { (2, 4) };
         let before = MAGIC.len() + 2 + length_bytes;
-        let padded = (before + text.len() + 1).next_multiple_of(64) - before;
+        let padded = (before + text.len() + room + 1).next_multiple_of(64) - before;
         let mut bytes = MAGIC.to_vec();
         bytes.extend([major, 0]);
         bytes.extend(&(padded as u32).to_le_bytes()[..length_bytes]);
@@ -156,7 +168,7 @@ impl Header {
 }
 
 impl Descr {
-    /// The name in the form of [`DataType::numpy_descr`](crate::DataType::numpy_descr).
+    /// The name as it stands in a header: `<u2`, or a list of fields.
     pub fn parse(text: &str) -> Result<Self, NpyError> {
         if text.starts_with('[') {
             return descr(&literal::parse(text).map_err(NpyError::Format)?);

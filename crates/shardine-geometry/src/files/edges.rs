@@ -1,0 +1,229 @@
+//! Edges between the rows of another file, as CSV with the columns `a` and `b`.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt64Type};
+use arrow_schema::{DataType, Field, Fields};
+use csv::Writer;
+
+use super::columns::{FlatColumn, Values, flat_fields};
+use super::csv_read::{CSV, CsvRows, Guess};
+use super::csv_write::{failed, flat_columns, writer};
+use super::{cannot_hold, invalid};
+use crate::{
+    GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource, Links, OBJECT_ID,
+};
+
+/// The columns with the rows that an edge joins.
+const ENDS: [&str; 2] = ["a", "b"];
+
+/// Reads edges from CSV: the columns `a` and `b` are numbers of rows, counted from 0; others are
+/// attributes of edges.
+pub struct EdgeReader<R> {
+    rows: CsvRows<R>,
+    attributes: Fields,
+    /// Edges so far.
+    edges: u64,
+}
+
+impl<R: Read + Seek> EdgeReader<R> {
+    /// Reads the file twice, first for the types of attributes. `batch_rows` is the most edges that
+    /// are given at once.
+    pub fn open(mut input: R, batch_rows: usize) -> Result<Self, GeometryError> {
+        let batch_rows = batch_rows.max(1);
+        let start = input.stream_position()?;
+        let mut rows = CsvRows::new(&mut input, batch_rows)?;
+        let names = rows.names();
+        let mut guesses = vec![Guess::default(); names.0.len()];
+        while let Some(record) = rows.next_record()? {
+            for (guess, cell) in guesses.iter_mut().zip(record) {
+                guess.look_at(cell);
+            }
+        }
+        input.seek(SeekFrom::Start(start))?;
+        let mut rows = CsvRows::new(input, batch_rows)?;
+        let mut fields = Vec::new();
+        for end in ENDS {
+            let column = names.0.iter().position(|name| name == end).ok_or_else(|| {
+                invalid(CSV, format!("column {end}"), "it is missing: edges have columns a and b")
+            })?;
+            fields.push((column, Field::new(end, DataType::UInt64, false)));
+        }
+        for (column, (name, guess)) in names.0.iter().zip(&guesses).enumerate() {
+            if !ENDS.contains(&name.as_str()) {
+                let field = Field::new(name, guess.data_type(), guess.has_absent());
+                fields.push((column, field));
+            }
+        }
+        let attributes = fields.iter().skip(2).map(|(_, field)| field.clone()).collect();
+        rows.read_as(fields)?;
+        Ok(Self { rows, attributes, edges: 0 })
+    }
+}
+
+impl<R: Read> EdgeReader<R> {
+    /// The attributes of edges.
+    pub fn attributes(&self) -> &Fields {
+        &self.attributes
+    }
+
+    /// The next edges, among so many vertices; `None` after the last.
+    pub fn next_links(&mut self, vertices: u64) -> Result<Option<Links>, GeometryError> {
+        let Some(batch) = self.rows.next_rows()? else { return Ok(None) };
+        let [a, b] = [0, 1].map(|end| batch.column(end).as_primitive::<UInt64Type>().values());
+        let mut rows = Vec::with_capacity(2 * a.len());
+        for (row, (&a, &b)) in a.iter().zip(b.iter()).enumerate() {
+            if let Some(far) = [a, b].into_iter().find(|end| *end >= vertices) {
+                // The header is line 1, and line breaks inside cells are rare enough.
+                let line = self.edges.saturating_add(row as u64 + 2);
+                let reason = format!("there is no row {far}: there are {vertices}, from 0 on");
+                return Err(invalid(CSV, format!("edges, line {line}"), reason));
+            }
+            rows.extend([a, b]);
+        }
+        self.edges += a.len() as u64;
+        let attributes = match self.attributes.is_empty() {
+            true => None,
+            false => {
+                let columns: Vec<usize> = (2..batch.num_columns()).collect();
+                Some(batch.project(&columns)?)
+            }
+        };
+        Ok(Some(Links { width: 2, rows, attributes }))
+    }
+}
+
+/// Vertices of one source, joined by edges of a file.
+///
+/// The edges come after all vertices, in batches without vertices.
+pub struct WithEdges<S, R> {
+    vertices: S,
+    edges: EdgeReader<R>,
+    schema: GeometrySchema,
+    next_row: u64,
+    ended: Option<RecordBatch>,
+}
+
+impl<S: GeometrySource, R: Read> WithEdges<S, R> {
+    /// Joins them. The kind of the vertices must have edges.
+    pub fn new(vertices: S, edges: EdgeReader<R>) -> Result<Self, GeometryError> {
+        let kind = vertices.schema().kind;
+        if kind.link_width() != 2 {
+            return Err(cannot_hold(kind.name(), "edges"));
+        }
+        let link_attributes = edges.attributes().clone();
+        let schema = GeometrySchema { link_attributes, ..vertices.schema().clone() };
+        Ok(Self { vertices, edges, schema, next_row: 0, ended: None })
+    }
+}
+
+impl<S: GeometrySource, R: Read> GeometrySource for WithEdges<S, R> {
+    fn schema(&self) -> &GeometrySchema {
+        &self.schema
+    }
+
+    fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
+        let none = match &self.ended {
+            Some(none) => none.clone(),
+            None => match self.vertices.next_batch()? {
+                Some(batch) => {
+                    self.next_row = batch.first_row + batch.vertices.num_rows() as u64;
+                    return Ok(Some(batch));
+                }
+                None => {
+                    let none = RecordBatch::new_empty(self.schema.vertex_columns());
+                    self.ended.insert(none).clone()
+                }
+            },
+        };
+        let links = self.edges.next_links(self.next_row)?;
+        Ok(links.map(|links| GeometryBatch { first_row: self.next_row, vertices: none, links }))
+    }
+}
+
+/// Writes the edges of a set as CSV: the columns `a` and `b` are numbers of vertices as rows of the
+/// whole set, counted from 0; attributes of edges follow.
+///
+/// The edges of paths are those between vertices of an object that follow each other. Faces are
+/// written as their three sides, so a side that two faces share comes twice.
+pub struct EdgeWriter<W: Write> {
+    output: Writer<W>,
+    /// The last vertex and its object, if edges follow from the order of vertices.
+    path: Option<Option<i64>>,
+}
+
+impl<W: Write> EdgeWriter<W> {
+    /// Writes the header.
+    pub fn create(output: W, schema: &GeometrySchema) -> Result<Self, GeometryError> {
+        let path = schema.kind.link_width() == 0;
+        if path && !schema.kind.has_objects() {
+            return Err(cannot_hold(
+                "edges.csv",
+                format!("{}, which have none", schema.kind.name()),
+            ));
+        }
+        let mut output = writer(output);
+        let attributes = flat_fields(&schema.link_attributes);
+        let attributes = attributes.iter().map(|field| field.name().as_str());
+        output.write_record(ENDS.into_iter().chain(attributes)).map_err(failed)?;
+        Ok(Self { output, path: path.then_some(None) })
+    }
+
+    fn edge(&mut self, ends: [u64; 2]) -> Result<(), GeometryError> {
+        ends.iter().try_for_each(|end| self.output.write_field(end.to_string())).map_err(failed)
+    }
+
+    fn end_row(&mut self) -> Result<(), GeometryError> {
+        self.output.write_record(None::<&[u8]>).map_err(failed)
+    }
+}
+
+impl<W: Write> GeometrySink for EdgeWriter<W> {
+    fn push(&mut self, batch: &GeometryBatch) -> Result<(), GeometryError> {
+        if let Some(mut last) = self.path.take() {
+            let ids = batch.vertices.column_by_name(OBJECT_ID);
+            if let Some(ids) = ids.and_then(|ids| ids.as_primitive_opt::<Int64Type>()) {
+                for (row, &id) in (batch.first_row..).zip(ids.values()) {
+                    if last.replace(id) == Some(id) && row > 0 {
+                        self.edge([row - 1, row])?;
+                        self.end_row()?;
+                    }
+                }
+            }
+            self.path = Some(last);
+            return Ok(());
+        }
+        let attributes = match &batch.links.attributes {
+            Some(attributes) => flat_columns(CSV, attributes)?,
+            None => Vec::new(),
+        };
+        let columns: Vec<(&FlatColumn, Values<'_>)> =
+            attributes.iter().filter_map(|column| Some((column, column.values()?))).collect();
+        let mut cell = Vec::new();
+        for (link, ends) in batch.links.rows.chunks_exact(batch.links.width.max(1)).enumerate() {
+            let sides = match ends {
+                [a, b] => vec![[*a, *b]],
+                [a, b, c] => vec![[*a, *b], [*b, *c], [*c, *a]],
+                _ => return Err(cannot_hold("edges.csv", format!("links of {}", ends.len()))),
+            };
+            for side in sides {
+                self.edge(side)?;
+                for (column, values) in &columns {
+                    cell.clear();
+                    if let Some(at) = column.at(link) {
+                        values.write_text(at, &mut cell);
+                    }
+                    self.output.write_field(&cell).map_err(failed)?;
+                }
+                self.end_row()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), GeometryError> {
+        Ok(self.output.flush()?)
+    }
+}

@@ -1,0 +1,310 @@
+//! Writes rows of geometry as a new Zarr Vectors store.
+
+mod arrays;
+mod documents;
+mod error;
+mod options;
+mod spool;
+
+use serde_json::{Map, Value};
+use shardine_geometry::zarr_vectors::{BuildOptions, Builder, BuiltObjects, BuiltStore};
+use shardine_geometry::{GeometryError, GeometrySource};
+use shardine_store::{Condition, StoreError, StoreExt};
+
+use super::convert::CONVERT;
+use super::copy::clear::clear;
+use super::frame::{Beginning, JobError, Marker, Part, PartEnd, Start, remove_leftovers_below};
+use super::import::{STREAM, refused};
+use super::rebuild::PartOutcome;
+use super::span::job_span;
+use super::{JobContext, JobProgress};
+use crate::engine::tuning::{DOCUMENT as DOCUMENT_BYTES, REMOTE_WRITES};
+use crate::files::FoundFile;
+use crate::owner::Owner;
+use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
+use crate::zarr::{CONVERT_MARKER, DOCUMENT};
+use crate::{ArrayNode, Error, Location};
+use arrays::{Counter, GridSource, ManifestSource, ObjectWriter, grid_objects, id_source};
+use documents::Form;
+use spool::FolderSpool;
+
+pub use error::WriteVectorsError;
+pub use options::{WriteVectorsOptions, WriteVectorsReport};
+
+/// Ids that are stored together.
+const IDS: u64 = 65_536;
+
+/// Writes the rows of a source as a new Zarr Vectors store, as zarr-vectors 0.9.2 would.
+///
+/// `inputs` are the files that the rows come from, by which a later call knows that it may resume;
+/// without any the source is a stream, and what a stopped run left has to be overwritten. Rows come
+/// in any order (those of paths in the order of each path) and are sorted by chunk of space, within
+/// [`memory`](WriteVectorsOptions::memory) bytes: what does not fit waits in unnamed files.
+///
+/// Shards are written one by one. Documents follow when all are there, that of the root last; until
+/// then [`CONVERT_MARKER`] says that the store is unfinished, and the same call resumes it: it reads
+/// and sorts the rows again, and writes what is missing.
+///
+/// Costs one read of the rows, what they take on the disk up to two times if memory has no room for
+/// them, and one write for each shard of each array.
+pub fn write_vectors(
+    context: impl Into<JobContext>,
+    source: &mut dyn GeometrySource,
+    inputs: &[FoundFile],
+    target: &Location,
+    options: &WriteVectorsOptions,
+) -> Result<WriteVectorsReport, Error> {
+    let _span = job_span("write_vectors", target);
+    let context = &context.into();
+    let schema = source.schema().clone();
+    let rank = schema.axes.len();
+    let shard = options.shard_shape(rank)?;
+    let codecs = options.bytes_codecs()?;
+    let input = match inputs.first() {
+        Some(input) => input.name.clone(),
+        None => STREAM.to_owned(),
+    };
+    let wrong = |error: GeometryError| failed(error, &input, None);
+    let build =
+        BuildOptions::new(&options.chunk).bin(options.bin.as_deref()).memory(options.memory);
+    check_parts(options, inputs)?;
+    let spool = FolderSpool::new(options.spool.clone(), target)?;
+    let mut builder = Builder::new(&schema, &build, &spool).map_err(wrong)?;
+    // Nothing is left at the target if the first rows cannot even be read.
+    let mut next = source.next_batch().map_err(wrong)?;
+    let request = match inputs {
+        // Never the same twice, so that no run adopts what another one left.
+        [] => serde_json::json!({ "stream": Owner::fresh_id() }),
+        inputs => options.request(schema.kind.name(), inputs),
+    };
+    let mut marker =
+        Marker::of_named(&CONVERT, input.clone(), request).begun_by(context.begun_by());
+    let &WriteVectorsOptions { overwrite, take_over, part, .. } = options;
+    let how = Beginning { overwrite, take_over, part, within: false };
+    let start = marker.begin(None, target, how).map_err(|error| refused(error, &marker, target))?;
+    let mut report = WriteVectorsReport {
+        kind: schema.kind.name(),
+        vertices: 0,
+        links: 0,
+        objects: None,
+        chunks: 0,
+        arrays: 0,
+        bounds: [Vec::new(), Vec::new()],
+        shard: shard.clone(),
+        sparse_ids: false,
+        resumed: start == Start::Resumed,
+        objects_kept: 0,
+        written: Default::default(),
+        outcome: PartOutcome::Complete,
+    };
+    match start {
+        Start::Exists => {
+            report.outcome = PartOutcome::AlreadyThere;
+            return already_there(target).map(|()| report);
+        }
+        Start::Clear => {
+            clear(target, context.engine().threads(), CONVERT_MARKER)?;
+            marker.cleared(target)?;
+        }
+        Start::Resumed if part.is_none() => remove_leftovers_below(target)?,
+        Start::Resumed | Start::Fresh => {}
+    }
+    if marker.is_finishing() {
+        marker.end(target)?;
+        return Ok(report);
+    }
+    if let Some(part) = part {
+        // This part runs again, and until it is done the job must not be finished.
+        marker.remove_report(target, part)?;
+    }
+    let told = |error: GeometryError| failed(error, &input, Some(&spool));
+    while let Some(batch) = next {
+        context.check()?;
+        builder.push(&batch).map_err(told)?;
+        context.report(JobProgress { done: builder.vertices(), ..JobProgress::default() });
+        next = source.next_batch().map_err(told)?;
+    }
+    let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
+    let store = builder.finish(&check, &|_| {}).map_err(told)?;
+    let form = Form { shape: store.grid_shape(), shard: shard.as_deref(), codecs: &codecs };
+    let job =
+        Writing { context, target, store: &store, form, part, resumed: start != Start::Fresh };
+    describe(&mut report, &store);
+    let counter = Counter { total: job.objects(), ..Counter::default() };
+    let documents = job.arrays(&counter)?;
+    report.arrays = documents.len() as u64;
+    let done = counter.done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    (report.written, report.objects_kept) = (done.written, done.kept);
+    if let Some(part) = part {
+        match marker.end_part(target, part, &Value::Null)? {
+            PartEnd::Last(_) => {}
+            PartEnd::Finished => return Ok(report),
+            PartEnd::Waiting(missing) => {
+                report.outcome = PartOutcome::Waiting { missing };
+                return Ok(report);
+            }
+        }
+    }
+    job.documents(documents)?;
+    marker.end(target)?;
+    Ok(report)
+}
+
+/// Refuses options that processes cannot share.
+fn check_parts(options: &WriteVectorsOptions, inputs: &[FoundFile]) -> Result<(), JobError> {
+    let (option, reason) = match options.part {
+        Some(_) if inputs.is_empty() => ("a stream", "only one process can read it"),
+        Some(_) if options.overwrite => {
+            ("--overwrite", "each part would remove what the others have made")
+        }
+        _ => return Ok(()),
+    };
+    Err(JobError::NotInParts { option, reason })
+}
+
+/// For a part that finds a data set without a marker: another one may have finished the store.
+fn already_there(target: &Location) -> Result<(), Error> {
+    let document = target.store.get(&target.key(DOCUMENT)?)?;
+    let document: Option<Value> = document.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let is_store = document.is_some_and(|document| {
+        document.get("attributes").is_some_and(|found| found.get("zarr_vectors").is_some())
+    });
+    match is_store {
+        true => Ok(()),
+        false => Err(Error::Exists { at: target.to_string() }),
+    }
+}
+
+fn describe(report: &mut WriteVectorsReport, store: &BuiltStore) {
+    report.vertices = store.vertices();
+    report.links = store.links();
+    report.objects = store.objects().map(|objects| objects.len());
+    report.sparse_ids = store.objects().is_some_and(|objects| !objects.is_counted());
+    report.chunks = store.chunk_count() as u64;
+    report.bounds = store.bounds().clone();
+}
+
+/// An error of rows as one of the job. `spool` is where rows are kept, once they are.
+fn failed(error: GeometryError, input: &str, spool: Option<&FolderSpool>) -> Error {
+    match (error, spool) {
+        (GeometryError::Side(error), _) => match error.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(error) => {
+                let source = Box::new(GeometryError::Side(error));
+                WriteVectorsError::Rows { input: input.to_owned(), source }.into()
+            }
+        },
+        (GeometryError::Spool(source), Some(spool)) => {
+            let folder = spool.folder.display().to_string();
+            WriteVectorsError::Spool { folder, source }.into()
+        }
+        (source, _) => {
+            let (input, source) = (input.to_owned(), Box::new(source));
+            WriteVectorsError::Rows { input, source }.into()
+        }
+    }
+}
+
+/// A store being written.
+struct Writing<'a> {
+    context: &'a JobContext,
+    target: &'a Location,
+    store: &'a BuiltStore,
+    form: Form<'a>,
+    part: Option<Part>,
+    resumed: bool,
+}
+
+/// The path of a node and its document.
+type Document = (String, Vec<u8>);
+
+impl Writing<'_> {
+    /// How many objects all arrays have.
+    fn objects(&self) -> u64 {
+        let of_grids = self.store.grid_arrays();
+        let of_grids = of_grids.iter().map(|array| match self.form.shard {
+            Some(_) => grid_objects(self.store, array, self.form.shard).len(),
+            None => self.store.chunks(array).len(),
+        });
+        let ids = self.store.objects().map_or(0, |objects| {
+            objects.len().div_ceil(BuiltObjects::BLOCK) + objects.len().div_ceil(IDS)
+        });
+        of_grids.map(|count| count as u64).sum::<u64>() + ids
+    }
+
+    /// Writes the objects of all arrays. The documents follow when all are there.
+    fn arrays(&self, counter: &Counter) -> Result<Vec<Document>, Error> {
+        let mut documents = Vec::new();
+        for array in self.store.grid_arrays() {
+            let metadata = self.metadata(&array.path, self.form.grid(Map::new()))?;
+            let node = self.node(&array.path, metadata)?;
+            let source = GridSource { store: self.store, array: &array };
+            let objects = grid_objects(self.store, &array, self.form.shard);
+            self.writer(&array.path, counter).write(&node, objects.into_iter(), &source)?;
+            let attributes = self.store.attributes(&array);
+            let metadata = self.metadata(&array.path, self.form.grid(attributes))?;
+            documents.push((array.path, metadata.to_bytes()));
+        }
+        let Some(objects) = self.store.objects() else { return Ok(documents) };
+        let count = objects.len();
+        let blocks = |block: u64| (0..count.div_ceil(block)).map(|at| (vec![at], 0));
+        let path = "0/object_index/object_ids";
+        let metadata = self.metadata(path, documents::ids(count, IDS, self.form.codecs))?;
+        documents.push((path.to_owned(), metadata.to_bytes()));
+        let node = self.node(path, metadata)?;
+        self.writer(path, counter).write(&node, blocks(IDS), &id_source(objects))?;
+        let path = "0/object_index/manifests";
+        let metadata = self.metadata(path, documents::manifests(count, BuiltObjects::BLOCK))?;
+        documents.push((path.to_owned(), metadata.to_bytes()));
+        let node = self.node(path, metadata)?;
+        let source = ManifestSource(objects);
+        self.writer(path, counter).write(&node, blocks(BuiltObjects::BLOCK), &source)?;
+        Ok(documents)
+    }
+
+    fn writer<'w>(&'w self, path: &'w str, progress: &'w Counter) -> ObjectWriter<'w> {
+        let (context, part, resumed) = (self.context, self.part, self.resumed);
+        ObjectWriter { context, part, resumed, path, progress }
+    }
+
+    fn metadata(
+        &self,
+        path: &str,
+        metadata: Result<ArrayMetadata, MetadataError>,
+    ) -> Result<ArrayMetadata, Error> {
+        let object = self.target.key(path)?.join(DOCUMENT)?;
+        metadata.map_err(|source| Error::Metadata { object, source: Box::new(source) })
+    }
+
+    fn node(&self, path: &str, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
+        ArrayNode::from_metadata(self.context.engine(), &self.target.join(path)?, metadata)
+    }
+
+    /// Writes all documents, that of the root last.
+    fn documents(&self, arrays: Vec<Document>) -> Result<(), Error> {
+        let name = self.target.parent()?.map_or_else(|| "store".to_owned(), |(_, name)| name);
+        let groups = self.store.groups(&name).into_iter();
+        let groups =
+            groups.map(|(path, attributes)| (path, GroupMetadata::new(attributes).to_bytes()));
+        let mut all: Vec<Document> = arrays.into_iter().chain(groups).collect();
+        let above = all.split_off(all.len().saturating_sub(2));
+        let engine = self.context.engine();
+        engine.each_waiting(DOCUMENT_BYTES, REMOTE_WRITES, all.into_iter(), &|document| {
+            self.put(&document)
+        })?;
+        above.iter().try_for_each(|document| self.put(document))
+    }
+
+    fn put(&self, (path, bytes): &Document) -> Result<(), Error> {
+        self.context.check()?;
+        let key = match path.as_str() {
+            "" => self.target.key(DOCUMENT)?,
+            path => self.target.key(path)?.join(DOCUMENT)?,
+        };
+        match self.target.store.put(&key, bytes, Condition::Absent) {
+            // Of a run that was stopped, or of a part that was last too.
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            put => Ok(put.map(|_| ())?),
+        }
+    }
+}

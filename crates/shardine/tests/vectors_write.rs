@@ -1,0 +1,307 @@
+//! Writing geometry: rows in any order, runs that are stopped, and processes that share the work.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Fields};
+use shardine::files::FoundFile;
+use shardine::jobs::{
+    CancelToken, JobContext, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport,
+    write_vectors,
+};
+use shardine::store::{Key, StoreExt};
+use shardine::{Array, CodecChoice, Engine, Error, ErrorKind, Location};
+use shardine_geometry::zarr_vectors::{FragmentIndex, Manifest};
+use shardine_geometry::{
+    Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySource, Links,
+};
+
+/// Random rows in a cube of 100, in batches.
+struct Rows {
+    schema: GeometrySchema,
+    count: u64,
+    next: u64,
+    links: Vec<u64>,
+    linked: bool,
+}
+
+impl Rows {
+    fn new(kind: GeometryKind, count: u64) -> Self {
+        let axis = |name: &str| Axis { name: name.to_owned(), unit: None };
+        let schema = GeometrySchema {
+            kind,
+            axes: ["x", "y", "z"].map(axis).to_vec(),
+            coordinate: DataType::Float32,
+            objects: kind == GeometryKind::Polylines,
+            vertex_attributes: Fields::from(vec![Field::new("row", DataType::Int64, false)]),
+            link_attributes: Fields::empty(),
+        };
+        Self { schema, count, next: 0, links: Vec::new(), linked: false }
+    }
+
+    fn links(mut self, links: Vec<u64>) -> Self {
+        self.links = links;
+        self
+    }
+}
+
+/// Coordinate `axis` of a row.
+fn coordinate(row: u64, axis: u64) -> f32 {
+    // SplitMix64.
+    let mut mixed = (row * 3 + axis + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    ((mixed >> 40) % 100_000) as f32 / 1000.0
+}
+
+impl GeometrySource for Rows {
+    fn schema(&self) -> &GeometrySchema {
+        &self.schema
+    }
+
+    fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
+        let rows = self.next..self.count.min(self.next + 1000);
+        if rows.is_empty() && (self.linked || self.links.is_empty()) {
+            return Ok(None);
+        }
+        let axis = |axis: u64| -> ArrayRef {
+            Arc::new(Float32Array::from_iter_values(rows.clone().map(|row| coordinate(row, axis))))
+        };
+        let mut columns = vec![axis(0), axis(1), axis(2)];
+        if self.schema.objects {
+            let ids = rows.clone().map(|row| row as i64 / 10);
+            columns.push(Arc::new(Int64Array::from_iter_values(ids)));
+        }
+        columns.push(Arc::new(Int64Array::from_iter_values(rows.clone().map(|row| row as i64))));
+        let vertices = RecordBatch::try_new(self.schema.vertex_columns(), columns)?;
+        let links = match rows.is_empty() {
+            true => Links {
+                width: self.schema.kind.link_width(),
+                rows: self.links.clone(),
+                attributes: None,
+            },
+            false => Links::default(),
+        };
+        self.linked = rows.is_empty();
+        let first_row = self.next;
+        self.next = rows.end;
+        Ok(Some(GeometryBatch { first_row, vertices, links }))
+    }
+}
+
+const COUNT: u64 = 20_000;
+
+fn options() -> WriteVectorsOptions {
+    WriteVectorsOptions::new(&[10.0, 10.0, 10.0])
+        .shard(&[4])
+        .codec(CodecChoice::Words(vec!["zstd:1".to_owned()]))
+        .memory(0)
+}
+
+/// Files that rows are said to come from.
+fn inputs(folder: &Path, name: &str) -> Vec<FoundFile> {
+    let path = folder.join(name);
+    if !path.exists() {
+        std::fs::write(&path, name).unwrap();
+    }
+    vec![FoundFile::of(&path).unwrap()]
+}
+
+fn write(
+    context: &JobContext,
+    mut rows: Rows,
+    inputs: &[FoundFile],
+    target: &Location,
+    options: &WriteVectorsOptions,
+) -> Result<WriteVectorsReport, Error> {
+    write_vectors(context, &mut rows, inputs, target, options)
+}
+
+fn context() -> JobContext {
+    JobContext::new(&Engine::shared().unwrap())
+}
+
+/// All objects of a store.
+fn contents(target: &Location) -> BTreeMap<String, Vec<u8>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![target.path.clone()]);
+    while let Some(folder) = folders.pop() {
+        let listing = target.store.list(folder.as_ref()).unwrap();
+        for (key, _) in &listing.objects {
+            found.insert(key.to_string(), target.store.get(key).unwrap().unwrap().to_vec());
+        }
+        folders.extend(listing.folders.into_iter().map(Some));
+    }
+    found
+}
+
+/// The bytes of a cell; none if it is empty.
+fn cell(target: &Location, path: &str, cell: [u64; 3]) -> Vec<u8> {
+    let array = Array::open(&target.join(path).unwrap()).unwrap();
+    let region = (cell[0], cell[1], cell[2]);
+    let elements = array.read_elements(region).unwrap();
+    let shardine::Elements::Variable(elements) = elements else { panic!("not bytes") };
+    elements.get(0).unwrap_or_default().to_vec()
+}
+
+#[test]
+fn every_row_is_found_in_the_chunk_where_it_lies() {
+    let target = Location::memory();
+    let rows = Rows::new(GeometryKind::Points, COUNT);
+    let report = write(&context(), rows, &[], &target, &options()).unwrap();
+    assert_eq!((report.vertices, report.chunks, report.objects), (COUNT, 1000, None));
+    let mut seen = vec![false; COUNT as usize];
+    for number in 0..1000u64 {
+        let place = [number / 100, number / 10 % 10, number % 10];
+        let positions = cell(&target, "0/vertices", place);
+        let rows = cell(&target, "0/vertex_attributes/row", place);
+        let fragments = cell(&target, "0/vertex_fragments", place);
+        let count = rows.len() / 8;
+        assert_eq!(positions.len(), count * 12);
+        assert!(FragmentIndex::parse(&fragments).unwrap().tiles(count as u64));
+        for (at, row) in rows.as_chunks::<8>().0.iter().enumerate() {
+            let row = i64::from_le_bytes(*row) as u64;
+            for axis in 0..3u64 {
+                let value = coordinate(row, axis);
+                assert_eq!((value / 10.0) as u64, place[axis as usize]);
+                let start = at * 12 + axis as usize * 4;
+                assert_eq!(positions[start..start + 4], value.to_le_bytes());
+            }
+            assert!(!std::mem::replace(&mut seen[row as usize], true));
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen));
+    let names: Vec<String> = contents(&target).into_keys().collect();
+    assert!(names.iter().all(|name| !name.contains(".shardine")), "{names:?}");
+}
+
+#[test]
+fn a_path_is_followed_through_its_manifest() {
+    let target = Location::memory();
+    let rows = Rows::new(GeometryKind::Polylines, 200);
+    let report = write(&context(), rows, &[], &target, &options().shard(&[2, 3, 4])).unwrap();
+    assert_eq!((report.objects, report.sparse_ids), (Some(20), false));
+    let manifests = Array::open(&target.join("0/object_index/manifests").unwrap()).unwrap();
+    let shardine::Elements::Variable(manifests) = manifests.read_elements(..).unwrap() else {
+        panic!("not bytes");
+    };
+    let ids = Array::open(&target.join("0/object_index/object_ids").unwrap()).unwrap();
+    assert_eq!(ids.read::<i64>(..).unwrap(), (0..20).collect::<Vec<_>>());
+    for id in 0..20usize {
+        let mut manifest = Manifest::parse(manifests.get(id).unwrap(), 3).unwrap();
+        let mut found = Vec::new();
+        while let Some(block) = manifest.next_block().unwrap() {
+            let place = [0, 1, 2].map(|axis| block.chunk[axis] as u64);
+            let rows = cell(&target, "0/vertex_attributes/row", place);
+            let rows: Vec<i64> =
+                rows.as_chunks::<8>().0.iter().map(|row| i64::from_le_bytes(*row)).collect();
+            let index = cell(&target, "0/vertex_fragments", place);
+            let index = FragmentIndex::parse(&index).unwrap();
+            let add = |fragment: u64| {
+                let fragment = index.get(fragment as usize).ok_or(())?;
+                fragment.for_each(|row| found.push(rows[row as usize]));
+                Ok::<(), ()>(())
+            };
+            block.fragments.try_for_each(add).unwrap();
+        }
+        let expected: Vec<i64> = (10 * id as i64..10 * id as i64 + 10).collect();
+        assert_eq!(found, expected, "object {id}");
+    }
+}
+
+#[test]
+fn the_same_call_resumes_a_run_that_was_stopped_and_another_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = inputs(folder.path(), "rows.csv");
+    let rows = || Rows::new(GeometryKind::Polylines, 100);
+    let whole = Location::memory();
+    write(&context(), rows(), &inputs, &whole, &options()).unwrap();
+    let whole = contents(&whole);
+    let target = Location::memory();
+    // Stopped after some objects, and again after some more.
+    let mut runs = 0;
+    let report = loop {
+        let (token, objects) = (CancelToken::new(), AtomicU64::new(0));
+        let stop = token.clone();
+        let watched = context().cancel(&token).progress(move |now| {
+            if now.bytes > 0 && objects.fetch_add(1, Ordering::Relaxed) == 2 {
+                stop.cancel();
+            }
+        });
+        runs += 1;
+        match write(&watched, rows(), &inputs, &target, &options()) {
+            Err(Error::Cancelled) => {
+                let root = Key::new("zarr.json").unwrap();
+                assert!(target.store.get(&root).unwrap().is_none());
+                let other = options().shard(&[2]);
+                let error = write(&context(), rows(), &inputs, &target, &other);
+                assert!(matches!(error, Err(Error::Import(_))), "{error:?}");
+            }
+            result => break result.unwrap(),
+        }
+        assert!(runs < 1000);
+    };
+    assert!(runs > 2 && report.resumed && report.objects_kept > 0, "{runs} {report:?}");
+    assert_eq!(contents(&target), whole);
+    let again = write(&context(), rows(), &inputs, &target, &options()).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Exists);
+}
+
+#[test]
+fn parts_in_any_order_make_the_same_store_as_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = inputs(folder.path(), "rows.csv");
+    let links: Vec<u64> = (0..300).map(|at| at * 7919 % COUNT).collect();
+    let rows = || Rows::new(GeometryKind::Mesh, COUNT).links(links.clone());
+    let whole = Location::memory();
+    write(&context(), rows(), &inputs, &whole, &options()).unwrap();
+    let target = Location::memory();
+    for index in [2, 3, 2, 1] {
+        let part = options().part(Part::Of { index, count: 3 });
+        let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
+        assert_eq!(report.outcome == PartOutcome::Complete, index == 1);
+    }
+    assert_eq!(contents(&target), contents(&whole));
+    let part = options().part(Part::Of { index: 2, count: 3 });
+    let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
+    assert_eq!(report.outcome, PartOutcome::AlreadyThere);
+}
+
+#[test]
+fn rows_that_memory_has_no_room_for_leave_no_file_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = Location::parse(folder.path().join("store").to_str().unwrap()).unwrap();
+    let count = 400_000;
+    let report =
+        write(&context(), Rows::new(GeometryKind::Points, count), &[], &target, &options())
+            .unwrap();
+    assert_eq!(report.vertices, count);
+    let names: Vec<String> = contents(&target).into_keys().collect();
+    let stray = names.iter().filter(|name| !name.contains("zarr.json") && !name.contains("/c/"));
+    assert_eq!(stray.count(), 0, "{names:?}");
+}
+
+#[test]
+fn a_request_that_makes_no_sense_leaves_the_target_untouched() {
+    let target = Location::memory();
+    let points = || Rows::new(GeometryKind::Points, 10);
+    for (options, reason) in [
+        (options().shard(&[4, 4]), "there are 3 axes"),
+        (options().shard(&[0]), "would be empty"),
+        (options().bin(&[3.0, 3.0, 3.0]), "no whole number of bins"),
+        (options().codec(CodecChoice::Words(vec!["zlob".to_owned()])), "zlob"),
+        (WriteVectorsOptions::new(&[1.0]), "must be 3 lengths"),
+    ] {
+        let error = write(&context(), points(), &[], &target, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Request, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert!(contents(&target).is_empty());
+    let part = options().part(Part::Of { index: 1, count: 2 });
+    assert!(write(&context(), points(), &[], &target, &part).is_err());
+}

@@ -9,6 +9,7 @@ mod bench_precomputed;
 mod bench_pyramid;
 mod bench_remote;
 mod bench_repack;
+mod bench_vectors;
 mod debian;
 mod differential;
 mod docs;
@@ -24,6 +25,7 @@ mod servers;
 mod shell;
 mod test;
 mod torture;
+mod vectors_peers;
 mod venv;
 mod wkw_peers;
 
@@ -52,6 +54,10 @@ cargo xtask <command>
   ome-suites --from FOLDER
       Judges OME-Zarr documents as the step of that name does, with the suites of a clone of the
       repository ome/ngff-spec, which also has those of version 0.6.
+
+  vectors-peers [--cases N] [--seed S] [--only PART,KIND,...] [--case N] [--jobs N] [--keep] [--list]
+      A long run of the comparison with zarr-vectors: N cases of each part (14 to 42). --only takes
+      the names of parts and of kinds of geometry; --list tells them.
 
   torture [--minutes N] [--seed S] [--mix]
       Kills writers at every step and at random times, lets others race for one shard,
@@ -99,6 +105,11 @@ cargo xtask <command>
       Times making all levels of an image of 1 GiB beside TensorStore, ome-zarr-py, ngff-zarr,
       igneous and a floor; what it measures is in docs/bench/pyramid.md.
 
+  bench --vectors [--rounds N] [--points N] [--only write,read,...] [--limit SECONDS] [--out FOLDER]
+      Times writing, reading, boxes, shard, unshard and reshard of a million points in 21,339 chunks
+      beside zarr-vectors; with --points, the curve of time over size up to N points, within
+      --memory 512MiB. The report is docs/bench/vectors-results.md.
+
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than
       docs/bench/instructions.json says. --accept stores the new numbers there.
@@ -117,6 +128,7 @@ fn main() -> ExitCode {
             "servers" => servers::main(rest),
             "install" => test::install(),
             "ome-suites" => ome_peers::main(rest),
+            "vectors-peers" => vectors_peers::main(rest),
             "help" | "--help" | "-h" => {
                 print!("{USAGE}");
                 Ok(())

@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
     differential, docs, geometry_files, hygiene, ome_peers, planted_damage, precomputed_peers,
-    repack_peers, servers, torture, usage, value, venv, wkw_peers,
+    repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -194,6 +194,13 @@ const STEPS: &[Step] = &[
         run: ome_peers::hierarchies,
     },
     Step {
+        name: "vectors-peers",
+        about: "zarr-vectors and Shardine read, repack and check what the other has written",
+        seconds: 38,
+        installed: true,
+        run: vectors_peers::run,
+    },
+    Step {
         name: "torture",
         about: "killed and racing writers leave every shard old or new",
         seconds: 60,
@@ -332,6 +339,7 @@ pub fn install() -> Result {
     servers::ensure()?;
     venv::ensure()?;
     venv::ensure_precomputed()?;
+    venv::ensure_vectors()?;
     venv::ensure_geometry()?;
     ome_peers::ensure()?;
     repack_peers::ensure_zarrita()

@@ -36,6 +36,11 @@ pub fn ensure_ome() -> Result<PathBuf> {
     install(".venv-ome", "peers/ome/requirements.txt")
 }
 
+/// The same for the tests and the benchmark of Zarr Vectors.
+pub fn ensure_vectors() -> Result<PathBuf> {
+    install(".venv-vectors", "peers/vectors/requirements.txt")
+}
+
 /// The same for ome2024-ngff-challenge, which needs an early zarr-python 3.
 pub fn ensure_challenge() -> Result<PathBuf> {
     install(".venv-challenge", "peers/ome/challenge-requirements.txt")

@@ -60,7 +60,7 @@ pub enum Verb {
     Repair(repair::Repair),
     Compact(compact::Compact),
     Compare(compare::Compare),
-    Convert(convert::Convert),
+    Convert(Box<convert::Convert>),
     Copy(copy::Copy),
     Shard(repack::Shard),
     Unshard(repack::Unshard),

@@ -1,4 +1,5 @@
 //! Documents of Zarr Vectors: those of zarr-vectors come back as they were.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 use serde_json::{Map, Value, json};
 use shardine_geometry::GeometryKind;

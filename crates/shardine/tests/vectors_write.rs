@@ -143,7 +143,7 @@ fn contents(target: &Location) -> BTreeMap<String, Vec<u8>> {
 
 /// The bytes of a cell; none if it is empty.
 fn cell(target: &Location, path: &str, cell: [u64; 3]) -> Vec<u8> {
-    let array = Array::open(&target.join(path).unwrap()).unwrap();
+    let array = Array::open(target.join(path).unwrap()).unwrap();
     let region = (cell[0], cell[1], cell[2]);
     let elements = array.read_elements(region).unwrap();
     let shardine::Elements::Variable(elements) = elements else { panic!("not bytes") };
@@ -187,11 +187,11 @@ fn a_path_is_followed_through_its_manifest() {
     let rows = Rows::new(GeometryKind::Polylines, 200);
     let report = write(&context(), rows, &[], &target, &options().shard(&[2, 3, 4])).unwrap();
     assert_eq!((report.objects, report.sparse_ids), (Some(20), false));
-    let manifests = Array::open(&target.join("0/object_index/manifests").unwrap()).unwrap();
+    let manifests = Array::open(target.join("0/object_index/manifests").unwrap()).unwrap();
     let shardine::Elements::Variable(manifests) = manifests.read_elements(..).unwrap() else {
         panic!("not bytes");
     };
-    let ids = Array::open(&target.join("0/object_index/object_ids").unwrap()).unwrap();
+    let ids = Array::open(target.join("0/object_index/object_ids").unwrap()).unwrap();
     assert_eq!(ids.read::<i64>(..).unwrap(), (0..20).collect::<Vec<_>>());
     for id in 0..20usize {
         let mut manifest = Manifest::parse(manifests.get(id).unwrap(), 3).unwrap();
@@ -336,7 +336,7 @@ fn every_kind_is_read_back_as_it_was_written() {
         assert_eq!((store.kind(), store.notes().len()), (kind, 0));
         let mut found = store.query(&VectorQuery::new()).unwrap();
         let (mut given, mut joined) = (Vec::new(), Vec::new());
-        while let Some(batch) = found.next().unwrap() {
+        while let Some(batch) = found.next_batch().unwrap() {
             let column = |name: &str| batch.vertices.column_by_name(name).unwrap().clone();
             let rows = column("row");
             let rows = rows.as_any().downcast_ref::<Int64Array>().unwrap();

@@ -27,6 +27,7 @@ pub(super) struct ObjectTable {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each level")]
 enum Manifests {
     Bytes(ArrayNode),
     Dense { spans: ArrayNode, blocks: ArrayNode },

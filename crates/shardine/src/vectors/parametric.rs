@@ -63,11 +63,8 @@ impl Parametric {
         let wanted = |row: &u64| {
             query.ids.as_ref().is_none_or(|ids| ids.iter().any(|id| u64::try_from(*id) == Ok(*row)))
         };
-        if let Some(id) = query
-            .ids
-            .iter()
-            .flatten()
-            .find(|id| u64::try_from(**id).is_ok_and(|id| id < rows) == false)
+        if let Some(id) =
+            query.ids.iter().flatten().find(|id| !u64::try_from(**id).is_ok_and(|id| id < rows))
         {
             return Err(store.wrong(VectorsError::NoSuch { what: "object", id: *id }));
         }

@@ -173,7 +173,6 @@ pub struct VectorRows {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each query")]
 enum Rows {
     ByCell(ByCell),
     ByObject(ByObject),

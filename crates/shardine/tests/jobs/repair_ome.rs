@@ -133,7 +133,7 @@ fn what_follows_from_the_hierarchy_is_corrected() {
         // Once more, and nothing is done.
         assert_eq!(run(&place, false), (RepairSummary::default(), Vec::new()));
         assert_eq!(dump(&*store), after);
-        let level = open_in(&engine(), &at(&store, "p/A/1/0")).unwrap().array(0).unwrap();
+        let level = open_in(&engine(), at(&store, "p/A/1/0")).unwrap().array(0).unwrap();
         assert_eq!(level.shape(), [8, 8]);
         assert_eq!(level.read_elements(Region::all()).unwrap().into_fixed().unwrap().len(), 64);
     }

@@ -76,7 +76,11 @@ impl PyramidImage {
     }
 
     /// The levels that the image is to have.
-    pub fn plan(&self, context: &JobContext, options: &PyramidOptions) -> Result<Plan, Error> {
+    pub(super) fn plan(
+        &self,
+        context: &JobContext,
+        options: &PyramidOptions,
+    ) -> Result<Plan, Error> {
         let image = self.image()?;
         let method = self.method(options);
         let spatial = self.spatial()?;

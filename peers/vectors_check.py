@@ -134,12 +134,12 @@ PARTS: dict[str, tuple[int, Callable]] = {
 
 SHORT = {
     "read": 14,
-    "variant": 2,
+    "variant": 1,
     "write": 10,
-    "repack": 3,
+    "repack": 2,
     "verify": 7,
-    "planted": 2,
-    "parametric": 2,
+    "planted": 1,
+    "parametric": 1,
 }
 """How many cases of each part are enough for every change."""
 

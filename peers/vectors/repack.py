@@ -27,7 +27,7 @@ class Before:
             if path.parent not in known
         }
         self.grids = {array: _meaning(array) for array in known if is_grid(root, array)}
-        self.others = {array: _files(array) for array in known if not is_grid(root, array)}
+        self.others = {array: _kept(array) for array in known if not is_grid(root, array)}
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -38,6 +38,23 @@ def _files(folder: Path) -> dict[str, str]:
     }
 
 
+def _plain(said: Any) -> Any:  # noqa: ANN401
+    """A document without what means nothing: an empty configuration, an empty list of transformers."""
+    if isinstance(said, list):
+        return [_plain(item) for item in said]
+    if isinstance(said, dict):
+        empty = {"configuration": {}, "storage_transformers": []}
+        return {key: _plain(item) for key, item in said.items() if empty.get(key) != item}
+    return said
+
+
+def _kept(array: Path) -> tuple[Any, dict[str, str]]:
+    """An array that has no chunks of space: its document, and its objects byte by byte."""
+    files = _files(array)
+    files.pop("zarr.json")
+    return _plain(document(array)), files
+
+
 def _meaning(array: Path) -> dict[str, Any]:
     """What an array says, apart from how its cells are packed."""
     metadata = document(array)
@@ -46,20 +63,18 @@ def _meaning(array: Path) -> dict[str, Any]:
         name: metadata[name]
         for name in ("shape", "data_type", "fill_value", "chunk_key_encoding", "attributes")
     }
-    # No configuration and an empty one are the same.
-    codecs = [(codec["name"], codec.get("configuration") or {}) for codec in codecs]
-    return {**kept, "codecs": codecs, "cells": cells(array)}
+    return {**kept, "codecs": _plain(codecs), "cells": cells(array)}
 
 
 def unchanged(before: Before, root: Path, old: Path) -> list[str]:
     """How a store differs from what it was at `old`, packing aside."""
     told = []
     for group, said in before.groups.items():
-        if document(root / group.relative_to(old)) != said:
+        if _plain(document(root / group.relative_to(old))) != _plain(said):
             told.append(f"{group.relative_to(old)}/zarr.json says something else")
-    for array, files in before.others.items():
-        if _files(root / array.relative_to(old)) != files:
-            told.append(f"{array.relative_to(old)} is no array of chunks, but was repacked")
+    for array, kept in before.others.items():
+        if _kept(root / array.relative_to(old)) != kept:
+            told.append(f"{array.relative_to(old)} has no chunks of space, but was changed")
     for array, meaning in before.grids.items():
         now = _meaning(root / array.relative_to(old))
         for name, was in meaning.items():

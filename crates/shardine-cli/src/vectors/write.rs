@@ -36,8 +36,8 @@ y1, z1; the rows of a polyline are in order, with the same object_id. The edges 
 skeleton are in a file of their own with the columns a and b, which are numbers of rows from 0 on;
 those of a skeleton go from a child (a) to its parent (b).
 
-Rows may come in any order. They are sorted by chunk within half of --memory and some more; what
-does not fit is kept in unnamed files with the target, or in --spool.
+Rows may come in any order. They are sorted by chunk within --memory; what there is no room for is
+kept in unnamed files with the target, or in the folder of --spool, until it is written.
 
 Run the same command again to resume: the rows are read and sorted again, and shards that exist are
 kept. Until the store is complete, .shardine-convert.json records it, and there is no zarr.json.";

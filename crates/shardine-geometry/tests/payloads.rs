@@ -1,4 +1,5 @@
 //! Cells of Zarr Vectors: the bytes that zarr-vectors writes, and bytes that nobody should.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
 
 use proptest::prelude::*;
 use serde_json::Value;

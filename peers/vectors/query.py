@@ -92,7 +92,8 @@ class Query:
         self.number += 1
         out = self.scratch / f"answer-{self.number}.{form}"
         edges = self.scratch / f"edges-{self.number}.csv"
-        command = ["vectors", "query", self.root, *arguments, "-o", out]
+        # Several stores of one case share a folder.
+        command = ["vectors", "query", self.root, *arguments, "-o", out, "--overwrite"]
         if links:
             command += ["--edges", edges]
         self.shardine.run(*map(str, command))

@@ -63,7 +63,8 @@ pub struct Query {
     /// Write the rows to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the links to FILE, as CSV with the columns a, b: rows of the output, counted from 0
+    /// Write the links to FILE, as CSV with the columns a, b (faces: a, b, c): rows of the output,
+    /// counted from 0
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
     /// Draw the answer to FILE

@@ -19,6 +19,9 @@ use crate::{
 /// The columns with the rows that an edge joins.
 const ENDS: [&str; 2] = ["a", "b"];
 
+/// The columns with the rows that a face joins.
+const CORNERS: [&str; 3] = ["a", "b", "c"];
+
 /// Reads edges from CSV: the columns `a` and `b` are numbers of rows, counted from 0; others are
 /// attributes of edges.
 pub struct EdgeReader<R> {
@@ -143,35 +146,32 @@ impl<S: GeometrySource, R: Read> GeometrySource for WithEdges<S, R> {
     }
 }
 
-/// Writes the edges of a set as CSV: the columns `a` and `b` are numbers of vertices as rows of the
-/// whole set, counted from 0; attributes of edges follow.
+/// Writes the links of a set as CSV: the columns `a` and `b`, for faces also `c`, are numbers of
+/// vertices as rows of the whole set, counted from 0; attributes of links follow.
 ///
-/// The edges of paths are those between vertices of an object that follow each other. Faces are
-/// written as their three sides, so a side that two faces share comes twice.
+/// The edges of paths are those between vertices of an object that follow each other. Points have
+/// none: of them there is only the header.
 pub struct EdgeWriter<W: Write> {
     output: Writer<W>,
     /// The last vertex and its object, if edges follow from the order of vertices.
     path: Option<Option<i64>>,
+    /// How many vertices a link joins.
+    width: usize,
 }
 
 impl<W: Write> EdgeWriter<W> {
     /// Writes the header.
     pub fn create(output: W, schema: &GeometrySchema) -> Result<Self, GeometryError> {
-        let path = schema.kind.link_width() == 0;
-        if path && !schema.kind.has_objects() {
-            return Err(cannot_hold(
-                "edges.csv",
-                format!("{}, which have none", schema.kind.name()),
-            ));
-        }
+        let is_path = schema.kind.link_width() == 0 && schema.kind.has_objects();
         let mut output = writer(output);
         let attributes = flat_fields(&schema.link_attributes);
         let attributes = attributes.iter().map(|field| field.name().as_str());
-        output.write_record(ENDS.into_iter().chain(attributes)).map_err(failed)?;
-        Ok(Self { output, path: path.then_some(None) })
+        let ends = CORNERS.into_iter().take(schema.kind.link_width().max(2));
+        output.write_record(ends.chain(attributes)).map_err(failed)?;
+        Ok(Self { output, path: is_path.then_some(None), width: schema.kind.link_width() })
     }
 
-    fn edge(&mut self, ends: [u64; 2]) -> Result<(), GeometryError> {
+    fn ends(&mut self, ends: &[u64]) -> Result<(), GeometryError> {
         ends.iter().try_for_each(|end| self.output.write_field(end.to_string())).map_err(failed)
     }
 
@@ -187,7 +187,7 @@ impl<W: Write> GeometrySink for EdgeWriter<W> {
             if let Some(ids) = ids.and_then(|ids| ids.as_primitive_opt::<Int64Type>()) {
                 for (row, &id) in (batch.first_row..).zip(ids.values()) {
                     if last.replace(id) == Some(id) && row > 0 {
-                        self.edge([row - 1, row])?;
+                        self.ends(&[row - 1, row])?;
                         self.end_row()?;
                     }
                 }
@@ -203,22 +203,19 @@ impl<W: Write> GeometrySink for EdgeWriter<W> {
             attributes.iter().filter_map(|column| Some((column, column.values()?))).collect();
         let mut cell = Vec::new();
         for (link, ends) in batch.links.rows.chunks_exact(batch.links.width.max(1)).enumerate() {
-            let sides = match ends {
-                [a, b] => vec![[*a, *b]],
-                [a, b, c] => vec![[*a, *b], [*b, *c], [*c, *a]],
-                _ => return Err(cannot_hold("edges.csv", format!("links of {}", ends.len()))),
-            };
-            for side in sides {
-                self.edge(side)?;
-                for (column, values) in &columns {
-                    cell.clear();
-                    if let Some(at) = column.at(link) {
-                        values.write_text(at, &mut cell);
-                    }
-                    self.output.write_field(&cell).map_err(failed)?;
-                }
-                self.end_row()?;
+            if ends.len() != self.width {
+                let what = format!("links of {} among those of {}", ends.len(), self.width);
+                return Err(cannot_hold("edges.csv", what));
             }
+            self.ends(ends)?;
+            for (column, values) in &columns {
+                cell.clear();
+                if let Some(at) = column.at(link) {
+                    values.write_text(at, &mut cell);
+                }
+                self.output.write_field(&cell).map_err(failed)?;
+            }
+            self.end_row()?;
         }
         Ok(())
     }

@@ -157,6 +157,25 @@ fn the_edges_of_paths_join_what_follows_in_an_object() {
     assert_eq!(output.text(), "a,b\n0,1\n1,2\n4,5\n");
 }
 
+#[test]
+fn points_have_no_edges_and_faces_have_three_corners() {
+    let write = |mut source: Box<dyn GeometrySource>| {
+        let output = Output::default();
+        let mut sink = Box::new(EdgeWriter::create(output.clone(), source.schema()).unwrap());
+        while let Some(batch) = source.next_batch().unwrap() {
+            sink.push(&batch).unwrap();
+        }
+        sink.finish().unwrap();
+        output.text()
+    };
+    let points = CsvReader::open(Cursor::new("x\n0\n1\n"), &points()).unwrap();
+    assert_eq!(write(Box::new(points)), "a,b\n");
+    let text = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 2 3\nf 2 4 3\n";
+    let options = ReadOptions::new(GeometryKind::Mesh);
+    let mesh = FileFormat::Obj.open(Cursor::new(text.as_bytes().to_vec()), &options).unwrap();
+    assert_eq!(write(mesh), "a,b,c\n0,1,2\n1,3,2\n");
+}
+
 fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let text = format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}\n");

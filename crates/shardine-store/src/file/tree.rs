@@ -90,11 +90,14 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Removed before the lock is released, so that nobody else has it by then. If it cannot be
-        // removed, the next one uses it.
-        if self.is_held().unwrap_or(false) {
-            let _ = self.disk.remove(&self.path);
-        }
+        // Removed before the lock is released, so that nobody else has it by then. There is no one
+        // to report a failure to, so it is tried twice; if the file stays, the next one uses it.
+        let remove = || match self.is_held() {
+            Ok(true) => self.disk.remove(&self.path).is_ok(),
+            Ok(false) => true,
+            Err(_) => false,
+        };
+        let _ = remove() || remove();
     }
 }
 

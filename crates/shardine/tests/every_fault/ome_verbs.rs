@@ -30,15 +30,13 @@ fn set_up(root: &Path) {
     }
 }
 
-/// Every file below a folder, but not the lock of a job: whoever cannot remove it has nobody to tell,
-/// and the next job takes it.
+/// Every file below a folder.
 fn tree(root: &Path) -> State {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![root.to_path_buf()]);
     while let Some(next) = waiting.pop() {
         for entry in fs::read_dir(next).map_err(|error| error.to_string())? {
             let path = entry.unwrap().path();
             match path.is_dir() {
-                _ if path.ends_with(".shardine-job-lock.tmp") => {}
                 true => waiting.push(path),
                 false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
             }

@@ -62,7 +62,7 @@ impl Golden {
 
 pub fn engine() -> Arc<Engine> {
     static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
-    let engine = || Engine::new(EngineOptions::default().threads(2)).unwrap();
+    let engine = || Engine::new(&EngineOptions::default().threads(2)).unwrap();
     Arc::clone(ENGINE.get_or_init(engine))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use shardine::vectors::{GeometryKind, VectorQuery, VectorStore};
-use shardine::{DataSet, Group, SetKind, open};
+use shardine::{Group, SetKind, open};
 
 use crate::golden::{Answer, Golden, ask, engine, golden, sorted};
 

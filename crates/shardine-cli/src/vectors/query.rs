@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 use shardine::vectors::{
-    AttributeFilter, GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource,
-    VectorQuery, VectorStore,
+    AttributeFilter, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySink,
+    GeometrySource, VectorQuery, VectorStore,
 };
 use shardine_geometry::Plot;
 use shardine_geometry::files::{EdgeWriter, FileFormat};
@@ -82,6 +82,19 @@ pub struct Query {
 struct Output {
     file: Unfinished,
     sink: Box<dyn GeometrySink>,
+}
+
+/// Takes batches without links.
+struct NoLinks;
+
+impl GeometrySink for NoLinks {
+    fn push(&mut self, _: &GeometryBatch) -> Result<(), GeometryError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), GeometryError> {
+        Ok(())
+    }
 }
 
 /// A picture, drawn at the end.
@@ -169,9 +182,20 @@ impl Query {
             outputs.push(Output { file, sink });
         }
         if let Some(path) = &self.edges {
-            let (file, writer) = self.create(path)?;
-            let sink = EdgeWriter::create(writer, schema).map_err(|error| failed(&file, error))?;
-            outputs.push(Output { file, sink: Box::new(sink) });
+            let (file, mut writer) = self.create(path)?;
+            let sink: Box<dyn GeometrySink> = match schema.kind {
+                // What has no links has a table without rows, so that scripts need no exception.
+                GeometryKind::Points | GeometryKind::Parametric => {
+                    let written = writer.write_all(b"a,b\n").and_then(|()| writer.flush());
+                    written.map_err(|error| failed(&file, error.into()))?;
+                    Box::new(NoLinks)
+                }
+                _ => {
+                    let sink = EdgeWriter::create(writer, schema);
+                    Box::new(sink.map_err(|error| failed(&file, error))?)
+                }
+            };
+            outputs.push(Output { file, sink });
         }
         Ok(outputs)
     }

@@ -71,7 +71,11 @@ impl Batches {
             name: axis.name.clone(),
             unit: axis.unit.clone(),
         };
-        let column = if offset.is_some() { Scalar::Float64 } else { level.coordinate };
+        let column = match level.coordinate {
+            Scalar::Float32 => Scalar::Float32,
+            _ if offset.is_some() => Scalar::Float64,
+            own => own,
+        };
         let schema = GeometrySchema {
             kind: store.kind,
             axes: store.root.axes.iter().map(axis).collect(),
@@ -134,8 +138,14 @@ impl Batches {
                     let add = offset.get(axis).copied().unwrap_or(0.0);
                     for row in positions.chunks_exact(size * rank) {
                         let value = row.get(size * axis..size * (axis + 1)).unwrap_or_default();
-                        let value = self.coordinate.number(value) + add;
-                        column.push(&value.to_le_bytes());
+                        let value = self.coordinate.number(value);
+                        // As zarr-vectors does, 32 bits are added to in 32 bits.
+                        match self.coordinate {
+                            Scalar::Float32 => {
+                                column.push(&(value as f32 + add as f32).to_le_bytes());
+                            }
+                            _ => column.push(&(value + add).to_le_bytes()),
+                        }
                     }
                 }
             }

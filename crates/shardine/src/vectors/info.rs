@@ -148,14 +148,14 @@ impl VectorStore {
     }
 
     fn link_type(&self, path: &str) -> Result<String, Error> {
-        let mut found = "unknown".to_owned();
+        let mut found = None;
         for child in named_children(self, path, "link")? {
             if let Node::Array(array) = child.node? {
                 let said = array.metadata().attributes().get("dtype");
-                found = said.and_then(|said| said.as_str()).unwrap_or("float32").to_owned();
-                break;
+                let said = said.and_then(|said| said.as_str()).unwrap_or("float32").to_owned();
+                found.get_or_insert(said);
             }
         }
-        Ok(found)
+        Ok(found.unwrap_or_else(|| "unknown".to_owned()))
     }
 }

@@ -50,7 +50,7 @@ fn a_damaged_cell_is_named_with_its_array() {
     let golden = golden("graph");
     for (array, bytes, words) in [
         ("0/vertices", &[0; 13][..], "13 bytes are no whole number of rows of 12 bytes"),
-        ("0/vertices", &[], "a fragment has row"),
+        ("0/vertices", &[], "rows for 0 vertices"),
         ("0/vertex_fragments", &[1; 16], "the magic of a fragment index is 16843009"),
         ("0/vertex_fragments", &[], "there are no fragments for"),
         ("0/vertex_attributes/v", &[0; 9], "9 bytes are no"),

@@ -9,7 +9,7 @@ use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::DataType;
 use serde_json::{Map, Value};
 use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
-use shardine::vectors::{VectorQuery, VectorStore};
+use shardine::vectors::{GeometrySource, VectorQuery, VectorStore};
 use shardine::{Engine, EngineOptions, Location};
 
 /// A store that zarr-vectors wrote, and what was given to it.
@@ -112,7 +112,8 @@ pub fn sorted<T: PartialOrd>(mut rows: Vec<T>) -> Vec<T> {
 pub fn ask(store: &VectorStore, query: &VectorQuery) -> Result<Answer, shardine::Error> {
     let mut answer = Answer::default();
     let mut rows = store.query(query)?;
-    let rank = store.root().axes.len();
+    // Parametric objects have no positions.
+    let rank = rows.schema().axes.len();
     while let Some(batch) = rows.read_batch()? {
         assert_eq!(batch.first_row, answer.rows.len() as u64);
         answer.rows.extend(rows_of(&batch.vertices, rank));

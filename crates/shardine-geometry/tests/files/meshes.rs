@@ -164,8 +164,8 @@ fn ply_is_read_from_text_and_from_bytes_of_both_orders() {
             assert_eq!(found.rows[0], "x,y,z,object_id,red");
             assert_eq!(found.rows[3], "1.0,1.0,0.1,5,7");
             assert_eq!(found.links, [[0, 1, 2], [0, 2, 3], [0, 1, 3]]);
-            let attributes = ["a,b,quality", "0,1,9", "1,2,9", "2,0,9", "0,2,9"];
-            assert_eq!(found.link_attributes[..5], attributes);
+            let attributes = ["a,b,c,quality", "0,1,2,9", "0,2,3,9", "0,1,3,8"];
+            assert_eq!(found.link_attributes, attributes);
             assert_eq!(found.schema.coordinate, DataType::Float32);
         }
         survives_damage(FileFormat::Ply, &bytes, MESH);

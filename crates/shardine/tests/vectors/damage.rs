@@ -25,7 +25,7 @@ const ALL: [&str; 11] = [
 
 /// Replaces the bytes of a cell.
 fn replace(location: &Location, array: &str, cell: &[u64], bytes: &[u8]) {
-    let array = Array::open(&location.join(array).unwrap()).unwrap();
+    let array = Array::open(location.join(array).unwrap()).unwrap();
     let region = shardine::Region::of_box(cell, &vec![1; cell.len()]);
     let elements: VariableElements = [bytes].into_iter().collect();
     array.write_elements(&region, ElementsRef::Variable(&elements), &Default::default()).unwrap();
@@ -66,7 +66,7 @@ fn a_damaged_cell_is_named_with_its_array() {
     }
     let (location, array) = (golden.location(), "0/links/0/0.0.0");
     let cell = first_cell(&golden, array);
-    let opened = Array::open(&location.join(array).unwrap()).unwrap();
+    let opened = Array::open(location.join(array).unwrap()).unwrap();
     let region = shardine::Region::of_box(&cell, &[1; 3]);
     let shardine::Elements::Variable(bytes) = opened.read_elements(&region).unwrap() else {
         panic!("{array}")
@@ -80,7 +80,7 @@ fn a_damaged_cell_is_named_with_its_array() {
 fn a_listed_chunk_that_is_gone_is_an_error_and_not_a_gap() {
     let golden = golden("points");
     let location = golden.location();
-    let vertices = Array::open(&location.join("0/vertices").unwrap()).unwrap();
+    let vertices = Array::open(location.join("0/vertices").unwrap()).unwrap();
     let cells = vertices.shape().iter().product::<u64>();
     let nothing: VariableElements = (0..cells).map(|_| b"").collect();
     vertices.write_elements(.., ElementsRef::Variable(&nothing), &Default::default()).unwrap();
@@ -92,7 +92,7 @@ fn a_listed_chunk_that_is_gone_is_an_error_and_not_a_gap() {
 fn a_manifest_beyond_all_fragments_is_named_with_its_object() {
     let golden = golden("polylines");
     let location = golden.location();
-    let manifests = Array::open(&location.join("0/object_index/manifests").unwrap()).unwrap();
+    let manifests = Array::open(location.join("0/object_index/manifests").unwrap()).unwrap();
     let write = |chunk: i64, mode: u8, rest: &[i64]| {
         let mut manifest = 1u32.to_le_bytes().to_vec();
         [chunk, 0, 0].iter().for_each(|at| manifest.extend(at.to_le_bytes()));
@@ -194,7 +194,7 @@ fn no_bytes_of_a_cell_make_a_reader_panic() {
             .collect();
         for array in arrays {
             let location = golden.location();
-            let opened = Array::open(&location.join(array).unwrap()).unwrap();
+            let opened = Array::open(location.join(array).unwrap()).unwrap();
             let shardine::Elements::Variable(cells) = opened.read_elements(..).unwrap() else {
                 panic!("{array}")
             };

@@ -48,7 +48,7 @@ impl Golden {
     }
 
     pub fn open(&self) -> VectorStore {
-        VectorStore::open_in(&engine(), &self.location()).unwrap()
+        VectorStore::open_in(&engine(), self.location()).unwrap()
     }
 
     pub fn positions(&self) -> Vec<Vec<f64>> {
@@ -75,12 +75,15 @@ pub struct Row {
     pub words: BTreeMap<String, Option<String>>,
 }
 
+/// The attributes of a link.
+pub type LinkValues = BTreeMap<String, Vec<f64>>;
+
 /// The answer to a query.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Answer {
     pub rows: Vec<Row>,
     /// Each with its attributes.
-    pub links: Vec<(Vec<usize>, BTreeMap<String, Vec<f64>>)>,
+    pub links: Vec<(Vec<usize>, LinkValues)>,
     pub notes: Vec<String>,
 }
 

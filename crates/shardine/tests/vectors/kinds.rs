@@ -244,7 +244,7 @@ fn other_versions_and_unknown_needs_are_refused_by_name() {
         let mut golden = golden("points");
         let root = golden.files.get_mut("zarr.json").unwrap();
         change(&mut root["attributes"]["zarr_vectors"]);
-        VectorStore::open_in(&engine(), &golden.location()).map(drop)
+        VectorStore::open_in(&engine(), golden.location()).map(drop)
     };
     for version in ["0.8.1", "0.10.0", "1.0.0", "9", ""] {
         let error = refused(&|block| block["zv_version"] = json!(version)).unwrap_err().to_string();

@@ -188,7 +188,7 @@ fn dense(location: &Location) {
     let store = VectorStore::open_in(&engine(), location).unwrap();
     drop(store);
     let index = location.join("0/object_index").unwrap();
-    let manifests = Array::open(&index.join("manifests").unwrap()).unwrap();
+    let manifests = Array::open(index.join("manifests").unwrap()).unwrap();
     let shardine::Elements::Variable(rows) = manifests.read_elements(..).unwrap() else { panic!() };
     let (mut spans, mut blocks) = (Vec::new(), Vec::new());
     for manifest in rows.iter() {

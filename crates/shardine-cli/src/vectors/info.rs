@@ -28,7 +28,7 @@ pub struct Info {
 }
 
 pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
-    let store = VectorStore::open_in(&machine.engine()?, &machine.location(&args.url)?)?;
+    let store = VectorStore::open_in(&machine.engine()?, machine.location(&args.url)?)?;
     let info = store.info()?;
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {

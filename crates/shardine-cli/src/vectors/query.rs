@@ -105,7 +105,7 @@ struct Picture {
 }
 
 pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
-    let store = VectorStore::open_in(&machine.engine()?, &machine.location(&args.url)?)?;
+    let store = VectorStore::open_in(&machine.engine()?, machine.location(&args.url)?)?;
     let mut query = VectorQuery::new().level(args.level).clip(args.clip);
     if let Some(text) = &args.bounds {
         let (low, high) = parse_box(text)?;

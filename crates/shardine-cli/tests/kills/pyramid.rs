@@ -146,15 +146,7 @@ fn an_update_that_is_killed_is_finished_by_the_same_command() {
     fs::write(&change, noise(40 * 40 * 40, 9)).unwrap();
     let change = change.to_str().unwrap();
     let changed = |image: &Path| {
-        run(&[
-            "write",
-            image.to_str().unwrap(),
-            "--region",
-            "20:60,20:60,20:60",
-            change,
-            "--dtype",
-            "uint8",
-        ]);
+        run(&["write", image.to_str().unwrap(), "--region", "20:60,20:60,20:60", change]);
     };
     changed(&origin);
     run(&["pyramid", origin.to_str().unwrap(), "--overwrite"]);

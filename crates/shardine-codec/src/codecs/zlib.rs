@@ -122,7 +122,7 @@ mod tests {
     fn a_zlib_stream_in_the_form_of_gzip_has_the_same_compressed_bytes() {
         let mut context = Context::default();
         for len in [0, 1, 100, 70_000] {
-            let plain: Vec<u8> = (0..len).map(|i: u32| ((i * i) >> 7) as u8).collect();
+            let plain: Vec<u8> = (0..len).map(|i: u32| (i.wrapping_mul(i) >> 7) as u8).collect();
             let (mut zlib, mut gzip, mut back) = (Vec::new(), vec![7], Vec::new());
             built(&codec("zlib", 5)).encode(&mut context, &plain, &mut zlib).unwrap();
             zlib_to_gzip(&mut context, &zlib, plain.len(), &mut gzip).unwrap();

@@ -75,14 +75,15 @@ pub struct Row {
     pub words: BTreeMap<String, Option<String>>,
 }
 
-/// The rows that a link joins, and its attributes.
-pub type Link = (Vec<usize>, BTreeMap<String, Vec<f64>>);
+/// The attributes of a link.
+pub type LinkValues = BTreeMap<String, Vec<f64>>;
 
 /// The answer to a query.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Answer {
     pub rows: Vec<Row>,
-    pub links: Vec<Link>,
+    /// Each with its attributes.
+    pub links: Vec<(Vec<usize>, LinkValues)>,
     pub notes: Vec<String>,
 }
 

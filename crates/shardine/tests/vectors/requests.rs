@@ -22,7 +22,7 @@ fn one_cell_of_a_cold_shard_costs_at_most_two_reads_and_of_a_warm_one_one() {
     golden.put_into(&files);
     let counting = Arc::new(CountingStore::new(files));
     let engine = Engine::new(&EngineOptions::default().threads(2)).unwrap();
-    let store = VectorStore::open_in(&engine, &Location::root(counting.clone())).unwrap();
+    let store = VectorStore::open_in(&engine, Location::root(counting.clone())).unwrap();
     let point = golden.positions()[3].clone();
     let query = VectorQuery::new().bounds(point.clone(), point.clone());
     counting.reset();

@@ -359,6 +359,9 @@ impl Marker {
         } else if how.part.is_some() {
             return Ok(Some(Start::Exists));
         } else if !how.overwrite {
+            // A run killed after it removed its marker leaves the file of its lock. If that cannot
+            // be removed, the answer is the same.
+            let _ = remove_leftovers(target, target.path.as_ref());
             return Err(Error::Exists { at: target.to_string() });
         } else if !listing.objects.iter().any(|(key, _)| is_document(key)) {
             // A wrong argument must not empty someone's home directory.

@@ -17,7 +17,7 @@ use super::source::reducing;
 use super::{LevelCounts, PyramidError, PyramidLevel, PyramidOptions, PyramidSummary};
 use crate::engine::Cells;
 use crate::jobs::JobContext;
-use crate::jobs::frame::{JobError, Part};
+use crate::jobs::frame::{JobError, Part, remove_leftovers_below};
 use crate::jobs::import::counting;
 use crate::jobs::rebuild::PartOutcome;
 use crate::jobs::watched::Watched;
@@ -66,6 +66,11 @@ pub(super) fn update(
             // What is behind a link may change without anyone seeing it.
             check_walked(image.finest.location())?;
             levels.iter().try_for_each(|level| check_walked(level.array.location()))?;
+            if !options.dry_run {
+                // A run that was killed has left what it was writing.
+                let mut places = levels.iter().map(|level| level.array.location());
+                places.try_for_each(remove_leftovers_below)?;
+            }
             None
         }
     };

@@ -264,8 +264,10 @@ pub(super) fn plain_type(data_type: &DataType) -> Option<DataType> {
         DataType::Float16 => Some(DataType::Float32),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(text_type()),
         DataType::Dictionary(_, value) => plain_type(value).filter(|plain| *plain == text_type()),
-        DataType::FixedSizeList(item, width) if *width > 0 && is_number(item.data_type()) => {
-            Some(data_type.clone())
+        DataType::FixedSizeList(item, width) if *width > 0 => {
+            let item = item.data_type();
+            let is_kept = is_number(item) || *item == DataType::Boolean;
+            is_kept.then(|| data_type.clone())
         }
         number => is_number(number).then(|| number.clone()),
     }

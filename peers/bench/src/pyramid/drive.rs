@@ -204,8 +204,7 @@ impl Bench {
     fn run(&self, subject: Subject, round: usize) -> Result<Run> {
         let result = self.folder.join("result.zarr");
         empty(&result)?;
-        let source =
-            if subject == Subject::Igneous { self.precomputed() } else { self.image() };
+        let source = if subject == Subject::Igneous { self.precomputed() } else { self.image() };
         if subject.works_in_place() {
             run(&mut linked(&source, &result))?;
         }

@@ -52,12 +52,7 @@ fn text(record: &Record) -> Result<String> {
 }
 
 /// What one took over what another took in the same round, the middle of all rounds.
-fn ratio(
-    record: &Record,
-    one: Subject,
-    other: Subject,
-    measure: fn(&Usage) -> f64,
-) -> Option<f64> {
+fn ratio(record: &Record, one: Subject, other: Subject, measure: fn(&Usage) -> f64) -> Option<f64> {
     let ratios = record.ratios(WORK, one.name(), other.name(), measure);
     (!ratios.is_empty()).then(|| middle(ratios))
 }

@@ -74,9 +74,8 @@ impl Recoding {
     fn shards(&self) -> Result<BTreeMap<Triple, Growing>> {
         let shard = [self.shard; 3];
         let cells = Block::whole(self.shape).cells(shard).points();
-        let create = |cell| {
-            Ok((cell, Growing::create(&self.target, cell, self.shape, shard, self.to)?))
-        };
+        let create =
+            |cell| Ok((cell, Growing::create(&self.target, cell, self.shape, shard, self.to)?));
         cells.map(create).collect()
     }
 

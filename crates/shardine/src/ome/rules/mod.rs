@@ -34,6 +34,7 @@ mod node_tests;
 mod tests;
 
 use serde_json::{Map, Value};
+use shardine_geometry::zarr_vectors::STORE_ATTRIBUTE;
 
 use super::OmeRelease;
 use super::read::{Home, MEMBERS, OME, home};
@@ -165,6 +166,10 @@ impl Violations {
 /// # Ok::<(), &str>(())
 /// ```
 pub fn violations(attributes: &Map<String, Value>, zarr_format: Option<u8>) -> Option<Violations> {
+    // Zarr Vectors borrows the words of OME-Zarr for what is no image.
+    if attributes.contains_key(STORE_ATTRIBUTE) {
+        return None;
+    }
     let is_wrong_ome = attributes.get(OME).is_some_and(|ome| !ome.is_object());
     let home = home(attributes);
     if home.is_none() && !is_wrong_ome {

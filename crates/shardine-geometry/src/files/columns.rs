@@ -7,7 +7,8 @@ use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder, StringDictionaryBui
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Int32Array, PrimitiveArray, StringArray, make_array,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Int32Array, PrimitiveArray, StringArray,
+    make_array,
 };
 use arrow_data::ArrayData;
 use arrow_data::transform::MutableArrayData;
@@ -265,9 +266,10 @@ pub(super) fn plain_type(data_type: &DataType) -> Option<DataType> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(text_type()),
         DataType::Dictionary(_, value) => plain_type(value).filter(|plain| *plain == text_type()),
         DataType::FixedSizeList(item, width) if *width > 0 => {
-            let item = item.data_type();
-            let is_kept = is_number(item) || *item == DataType::Boolean;
-            is_kept.then(|| data_type.clone())
+            let plain = plain_type(item.data_type())?;
+            let is_kept = is_number(&plain) || plain == DataType::Boolean;
+            let item = Field::new(item.name(), plain, item.is_nullable());
+            is_kept.then(|| DataType::FixedSizeList(Arc::new(item), *width))
         }
         number => is_number(number).then(|| number.clone()),
     }
@@ -283,6 +285,12 @@ pub(super) fn plain(array: &ArrayRef) -> Option<ArrayRef> {
         let halves = array.as_primitive_opt::<Float16Type>()?;
         let floats = halves.iter().map(|half| half.map(f32::from));
         return Some(Arc::new(floats.collect::<PrimitiveArray<Float32Type>>()));
+    }
+    if let DataType::FixedSizeList(item, width) = to {
+        let list = array.as_fixed_size_list_opt()?;
+        let nulls = list.nulls().cloned();
+        let list = FixedSizeListArray::try_new(item, width, plain(list.values())?, nulls).ok()?;
+        return Some(Arc::new(list));
     }
     let mut builder = StringDictionaryBuilder::<Int32Type>::new();
     let mut push = |word: Option<&str>| match word {

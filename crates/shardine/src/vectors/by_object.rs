@@ -30,6 +30,8 @@ pub(super) struct ByObject {
     clip: bool,
     /// Whether a row is joined to the one before it in its fragment.
     sequential: bool,
+    /// Of paths that are clipped: the links between neighbours that are left.
+    pieces: Option<Vec<u64>>,
     ready: VecDeque<GeometryBatch>,
     /// How many bytes `ready` may have.
     room: u64,
@@ -55,7 +57,8 @@ impl ByObject {
         let fits = (plan.memory / 4 / each).clamp(1024, 1 << 31) as usize;
         let at_once = if plan.kind.link_width() > 0 { objects.len().max(1) } else { fits };
         let (taken, ready, room) = (0, VecDeque::new(), plan.memory);
-        Self { plan, objects, taken, at_once, clip, sequential, ready, room }
+        let pieces = (clip && plan.kind.link_width() == 0).then(Vec::new);
+        Self { plan, objects, taken, at_once, clip, sequential, pieces, ready, room }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<GeometryBatch>, Error> {
@@ -92,6 +95,11 @@ impl ByObject {
         }
         if let Some(map) = map {
             self.add_links(&views, &places, map)?;
+        }
+        if let Some(rows) = self.pieces.as_mut().map(std::mem::take).filter(|rows| !rows.is_empty())
+        {
+            let links = Links { width: 2, rows, attributes: None };
+            self.ready.push_back(self.plan.batches.only_links(links));
         }
         Ok(())
     }
@@ -200,12 +208,25 @@ impl ByObject {
         if !any {
             return Ok(());
         }
+        // Whether the vertex before, in the order of the path, was taken.
+        let mut follows = false;
         for block in blocks {
             let Some(view) = views.get(block.chunk as usize) else { continue };
             let mask = mask(block).filter(|_| self.clip);
             let Plan { level, batches, .. } = &mut self.plan;
             for fragment in fragments(&level.vertices, object.1, block, views) {
                 let fragment = fragment?;
+                if let Some(pieces) = &mut self.pieces {
+                    let mut next = batches.next_row();
+                    fragment.for_each(|row| {
+                        let taken = mask.is_none_or(|mask| mask.get(row as usize) == Some(&true));
+                        if taken && follows {
+                            pieces.extend([next - 1, next]);
+                        }
+                        next += u64::from(taken);
+                        follows = taken;
+                    });
+                }
                 if let Some(map) = map.as_deref_mut() {
                     map.add(block.chunk, fragment, mask, batches.next_row(), self.sequential);
                 }

@@ -229,7 +229,12 @@ impl VectorRows {
         let fields = links.as_ref().map(LinkReader::fields).unwrap_or_default();
         let bin = level.document.chunk_attribute.as_ref();
         let bin = bin.map(|(name, values)| BinColumn::new(name, values));
-        let batches = Batches::new(store, &level, &wanted, bin, objects, fields);
+        let mut batches = Batches::new(store, &level, &wanted, bin, objects, fields);
+        let in_pieces = query.clip && by_object && store.kind.link_width() == 0;
+        if in_pieces {
+            // Rows that follow each other need no longer be neighbours, so links say which are.
+            batches.schema.kind = GeometryKind::Graph;
+        }
         let schema = batches.schema.clone();
         let plan = Plan { level, wanted, test, batches, notes, memory, links, kind: store.kind };
         let sequential =

@@ -89,7 +89,8 @@ impl WriteVectorsOptions {
         if chunks.is_none_or(|chunks| chunks > MOST_CHUNKS) {
             return Err(wrong(format!("may have {MOST_CHUNKS} chunks at most")));
         }
-        Ok(Some(shape))
+        // A shard of one chunk is that chunk.
+        Ok((chunks != Some(1)).then_some(shape))
     }
 
     /// The codecs that follow the one that makes bytes of elements of a type.

@@ -128,6 +128,8 @@ fn compressed(message: &Message<'_>) -> Vec<(i64, i64)> {
 fn check(body: &[u8], (offset, length): (i64, i64)) -> Result<(), ArrowError> {
     let start = usize::try_from(offset).ok();
     let claimed = start.and_then(|start| body.get(start..)?.first_chunk::<8>());
+    // A column without bytes has no such length: what is there belongs to the next one.
+    let claimed = claimed.filter(|_| length > 0);
     // One that is missing or outside of the body is the decoder's to refuse; -1 is uncompressed.
     let claimed = claimed.map_or(0, |bytes| i64::from_le_bytes(*bytes));
     let most = u64::try_from(length).unwrap_or(0).saturating_mul(MOST_PER_BYTE).min(MOST);
@@ -149,6 +151,7 @@ mod tests {
         for (claimed, fits) in [(-1, true), (0, true), (100, true), (1 << 20, true)] {
             assert_eq!(check(&body(claimed), (0, 16)).is_ok(), fits);
         }
+        assert!(check(&body(24), (0, 0)).is_ok());
         for claimed in [(16 << 16) + 1, 1 << 40, i64::MAX] {
             let error = check(&body(claimed), (0, 16)).unwrap_err().to_string();
             assert!(error.contains(&format!("claims to hold {claimed} bytes")), "{error}");

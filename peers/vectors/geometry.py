@@ -1,4 +1,4 @@
-"""What a data set of vectors means, whoever has written or read it, and where two of them differ."""
+"""What a data set of vectors means, and where two of them differ."""
 
 from __future__ import annotations
 

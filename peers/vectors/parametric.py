@@ -12,7 +12,7 @@ SIZES = {"plane": 4, "line": 6, "sphere": 4}
 
 
 def check(seed: int, index: int, folder: Path, shardine: Shardine) -> tuple[str, list[str]]:
-    """They are seen, and survive when the rest of the store is packed anew."""
+    """They are seen, and survive when the rest of the store is repacked."""
     from zarr_vectors.types.parametric import read_parametric_objects, write_parametric_objects
     from zarr_vectors.types.points import write_points
 

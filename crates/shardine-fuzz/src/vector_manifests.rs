@@ -30,7 +30,7 @@ fn check(input: &[u8]) {
             Ok(None) => break,
             Ok(Some(block)) => {
                 assert_eq!(block.chunk.len(), rank);
-                // A range may claim more than exist: whoever takes them can stop.
+                // A range may claim more than exist: the caller can stop.
                 let mut left = 100;
                 let _ = block.fragments.try_for_each(|fragment| {
                     assert!(i64::try_from(fragment).is_ok() || left < 100);

@@ -348,11 +348,16 @@ impl Marker {
         if how.part == Some(Part::Finish) {
             return match how.within || target.store.list(target.path.as_ref())?.is_empty() {
                 true => Err(JobError::NothingBegun { at: target.to_string() }.into()),
+                false if self.is_at(target)? => Ok(None),
                 false => Ok(Some(Start::Exists)),
             };
         }
         let listing = target.store.list(target.path.as_ref())?;
         let empty = how.within || listing.is_empty() && !place::is_object(target)?;
+        if !empty && self.is_at(target)? {
+            // Another process has begun since the marker was looked for.
+            return Ok(None);
+        }
         if empty {
             // A run killed before it wrote its marker leaves only its first file.
             remove_leftovers(target, target.path.as_ref())?;

@@ -7,11 +7,12 @@ use crate::common;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use common::ome5::mendable;
 use common::*;
 use serde_json::json;
-use shardine::jobs::{VerifyOptions, verify};
+use shardine::jobs::{RepairKind, RepairOptions, VerifyOptions, repair, verify};
 use shardine::precomputed::Volume;
-use shardine::store::Key;
+use shardine::store::{Condition, Key, StoreExt};
 use shardine::{ArrayNode, Elements, Location, Region, StoreOptions, Strategy, WriteOptions};
 use shardine_testbed::{Azurite, Nginx, NginxOptions, Proxy, ProxyOptions, SeaweedFs};
 
@@ -278,6 +279,36 @@ fn arrays_live_on_s3_as_they_do_on_files() {
 fn arrays_live_on_azure_as_they_do_on_files() {
     goes_through_its_life(&azure(&fresh()), 64);
     goes_through_its_life(&azure(&fresh()), 1024);
+}
+
+/// Repairs the metadata of a plate, and finds nothing left to repair.
+fn metadata_is_repaired(location: &Location) {
+    for (key, bytes) in &mendable().0 {
+        let key = location.key(key).unwrap();
+        location.store.put(&key, bytes, Condition::None).unwrap();
+    }
+    let plate = location.join("p").unwrap();
+    let found = || {
+        let mut found = Vec::new();
+        verify(&engine(), &plate, &VerifyOptions::new(), &mut |one| found.push(one)).unwrap();
+        found
+    };
+    assert!(found().len() > 10);
+    let options = RepairOptions::new(location.join("aside").unwrap());
+    let mut corrected = 0;
+    let summary = repair(&engine(), &plate, &options, &mut |told| {
+        corrected += usize::from(told.kind == RepairKind::MetadataCorrected);
+    });
+    assert!(summary.unwrap().is_ok());
+    // As on files.
+    assert_eq!(corrected, 12);
+    assert_eq!(found(), []);
+}
+
+#[test]
+fn metadata_of_images_is_repaired_on_s3_and_azure() {
+    metadata_is_repaired(&s3(&proxy(), &fresh()));
+    metadata_is_repaired(&azure(&fresh()));
 }
 
 #[test]

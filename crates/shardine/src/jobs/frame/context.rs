@@ -159,6 +159,11 @@ impl JobContext {
         self.report.is_some()
     }
 
+    /// The same without a progress callback, for one of several steps that run in parallel.
+    pub(crate) fn unwatched(&self) -> Self {
+        Self { report: None, steps: None, ..self.clone() }
+    }
+
     /// For a job whose steps have this size in total. Announce each one with
     /// [`begin_step`](Self::begin_step), one after the other; a step may have steps of its own.
     pub(crate) fn of_steps(&self, total: u64) -> Self {

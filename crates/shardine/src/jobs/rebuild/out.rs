@@ -5,6 +5,8 @@
 //! the source and the plan, so parts may run in any order and any number of times. Each leaves a
 //! report; the process that finds all reports finishes the job.
 
+use std::sync::{Mutex, PoisonError};
+
 use shardine_store::{Condition, FolderPart, Key, StoreExt};
 
 use serde_json::Value;
@@ -15,8 +17,8 @@ use super::{AxisMap, RepackCheck, RepackError, is_stale};
 use crate::jobs::copy::clear::clear;
 use crate::jobs::frame::place::check_apart;
 use crate::jobs::frame::{
-    Beginning, JobContext, JobError, JobKind, Marker, Part, PartEnd, Start, carry_over,
-    remove_leftovers_below, source_state, stable_hash,
+    Beginning, JobContext, JobError, JobKind, JobProgress, Marker, Part, PartEnd, Start,
+    carry_over, remove_leftovers_below, source_state, stable_hash,
 };
 use crate::jobs::import::FileOfElements;
 use crate::jobs::pyramid::{LevelCounts, LowerLevels};
@@ -141,7 +143,30 @@ pub enum PartOutcome {
 /// What a folder of values counts as beside arrays: its own size is not known without a listing.
 const KEYS_SIZE: u64 = 1 << 20;
 
+/// Steps with more bytes of elements than this use all workers by themselves.
+const SMALL_STEP: u64 = 16 << 20;
+
+/// Small steps that run in parallel.
+const STEPS_IN_PARALLEL: usize = 16;
+
+/// A step to be run.
+struct Due<'a> {
+    number: usize,
+    step: &'a Step,
+    /// The state of its source.
+    before: Option<u64>,
+    /// Whether what an earlier run has made of it is still right.
+    same: bool,
+}
+
+impl<'a> Due<'a> {
+    fn of((number, ((step, before), same)): (usize, ((&'a Step, Option<u64>), bool))) -> Self {
+        Self { number, step, before, same }
+    }
+}
+
 /// One job.
+#[derive(Clone, Copy)]
 struct Out<'a> {
     context: &'a JobContext,
     source: &'a Location,
@@ -227,21 +252,24 @@ pub(in crate::jobs) fn make(
     }
     let mut done: Vec<Counts> = Vec::new();
     let mut bytes = 0;
-    for (i, ((step, before), same)) in plan.steps.iter().zip(states).zip(same).enumerate() {
+    let due: Vec<Due<'_>> =
+        plan.steps.iter().zip(states).zip(same).enumerate().map(Due::of).collect();
+    for together in due.chunk_by(|one, next| one.step.is_small() && next.step.is_small()) {
         context.check()?;
-        context.begin_step(step.size(), bytes);
-        match options.part {
-            None => {
-                let done = out.step(step, before, same)?;
-                bytes = done.counts.bytes;
-                tell(i, done);
-            }
-            Some(_) => {
-                let counts = out.step_of_part(step, before, &marker)?;
-                bytes = counts.bytes;
-                done.push(counts);
+        context.begin_step(together.iter().map(|due| due.step.size()).sum(), bytes);
+        bytes = 0;
+        let (all, failed) = match together {
+            [one] => (vec![(one.number, out.one(one, &marker)?)], Ok(())),
+            several => out.in_parallel(several, &marker),
+        };
+        for (number, one) in all {
+            bytes += one.counts.bytes;
+            match options.part {
+                None => tell(number, one),
+                Some(_) => done.push(one.counts),
             }
         }
+        failed?;
     }
     if let Some(part) = options.part {
         let report = serde_json::to_value(&done).unwrap_or_default();
@@ -368,8 +396,49 @@ impl Out<'_> {
         Ok(same)
     }
 
-    /// Runs one step. `same` says whether what an earlier run has made of it is still right.
-    fn step(&self, step: &Step, before: Option<u64>, same: bool) -> Result<StepDone, Error> {
+    /// Runs several small steps in parallel, as most of their time is spent waiting for the storage.
+    /// Returns the results of those that are done, in the order of steps, and the first failure.
+    fn in_parallel(
+        &self,
+        steps: &[Due<'_>],
+        marker: &Marker,
+    ) -> (Vec<(usize, StepDone)>, Result<(), Error>) {
+        // Each is done before its own progress would be worth showing.
+        let quiet = self.context.unwatched();
+        let out = Out { context: &quiet, ..*self };
+        let total = steps.iter().map(|due| due.step.size().max(1)).sum();
+        let all = Mutex::new((Vec::with_capacity(steps.len()), 0));
+        let engine = self.context.engine();
+        let failed = engine.each_waiting(0, STEPS_IN_PARALLEL, steps.iter(), &|due| {
+            self.context.check()?;
+            let one = out.one(due, marker)?;
+            let done = {
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                all.0.push((due.number, one));
+                all.1 += due.step.size().max(1);
+                all.1
+            };
+            self.context.report(JobProgress::steps(&due.step.name, done, total));
+            Ok(())
+        });
+        let (mut all, _) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        all.sort_by_key(|(number, _)| *number);
+        (all, failed)
+    }
+
+    /// Runs one step, or this part's share of it.
+    fn one(&self, due: &Due<'_>, marker: &Marker) -> Result<StepDone, Error> {
+        match self.options.part {
+            None => self.step(due),
+            Some(_) => {
+                let counts = self.step_of_part(due.step, due.before, marker)?;
+                Ok(StepDone { counts, ..StepDone::default() })
+            }
+        }
+    }
+
+    /// Runs one step.
+    fn step(&self, &Due { step, before, same, .. }: &Due<'_>) -> Result<StepDone, Error> {
         let check = self.check;
         // Where that is unknown, the step starts over.
         let resumed = self.resumed && (same || before.is_some());
@@ -508,6 +577,11 @@ impl Step {
             Work::Keys { .. } => KEYS_SIZE,
             Work::Levels { levels, .. } => levels.size(),
         }
+    }
+
+    /// Whether it is worth running beside others that are. None of those depends on another.
+    fn is_small(&self) -> bool {
+        matches!(self.work, Work::Array { .. }) && self.size() <= SMALL_STEP
     }
 
     /// Whether what an earlier run has made is compared with the source before it is kept.

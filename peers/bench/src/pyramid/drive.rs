@@ -136,7 +136,7 @@ impl Bench {
             "volume": folder.join("image.raw"),
             "shape": scale.shape,
             "shard": scale.shard(),
-            "chunk": [CHUNK; 3],
+            "chunk": ([CHUNK; 3]),
             "per_shard": scale.per_shard,
             "group": group(),
             "metadata": scale.finest(),

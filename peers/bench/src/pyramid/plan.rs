@@ -88,7 +88,7 @@ fn metadata(shape: Triple, shard: Triple) -> Value {
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": 0,
         "codecs": [{"name": "sharding_indexed", "configuration": {
-            "chunk_shape": [CHUNK; 3],
+            "chunk_shape": ([CHUNK; 3]),
             "codecs": [little, zstd],
             "index_codecs": [little, {"name": "crc32c"}],
             "index_location": "end",

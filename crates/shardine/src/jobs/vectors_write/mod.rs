@@ -7,8 +7,10 @@ mod options;
 mod spool;
 
 use serde_json::{Map, Value};
-use shardine_geometry::zarr_vectors::{BuildOptions, Builder, BuiltObjects, BuiltStore};
-use shardine_geometry::{GeometryError, GeometrySource};
+use shardine_geometry::zarr_vectors::{
+    BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, ObjectArray,
+};
+use shardine_geometry::{GeometryError, GeometrySource, OBJECT_ID, TableSource};
 use shardine_store::{Condition, StoreError, StoreExt};
 
 use super::convert::CONVERT;
@@ -21,10 +23,11 @@ use super::{JobContext, JobProgress};
 use crate::engine::tuning::{DOCUMENT as DOCUMENT_BYTES, REMOTE_WRITES};
 use crate::files::FoundFile;
 use crate::owner::Owner;
+use crate::source::Source;
 use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
 use crate::zarr::{CONVERT_MARKER, DOCUMENT};
 use crate::{ArrayNode, Error, Location};
-use arrays::{Counter, GridSource, ManifestSource, ObjectWriter, grid_objects, id_source};
+use arrays::{Counter, GridSource, ObjectWriter, RowSource, grid_objects, id_source, value_source};
 use documents::Form;
 use spool::FolderSpool;
 
@@ -38,8 +41,9 @@ const IDS: u64 = 65_536;
 ///
 /// `inputs` are the files that the rows come from, by which a later call knows that it may resume;
 /// without any the source is a stream, and what a stopped run left has to be overwritten. Rows come
-/// in any order (those of paths in the order of each path) and are sorted by chunk of space, within
-/// [`memory`](WriteVectorsOptions::memory) bytes: what does not fit waits in unnamed files.
+/// in any order, those of different objects in turns if need be (those of a path in the order of the
+/// path), and are sorted by chunk of space within [`memory`](WriteVectorsOptions::memory) bytes:
+/// what does not fit waits in unnamed files.
 ///
 /// Shards are written one by one. Documents follow when all are there, that of the root last; until
 /// then [`CONVERT_MARKER`] says that the store is unfinished, and the same call resumes it: it reads
@@ -50,6 +54,86 @@ const IDS: u64 = 65_536;
 pub fn write_vectors(
     context: impl Into<JobContext>,
     source: &mut dyn GeometrySource,
+    inputs: &[FoundFile],
+    target: &Location,
+    options: &WriteVectorsOptions,
+) -> Result<WriteVectorsReport, Error> {
+    write_vectors_with(context, source, ObjectTables::default(), inputs, target, options)
+}
+
+/// What is known of objects beside their vertices.
+#[derive(Default)]
+#[non_exhaustive]
+pub struct ObjectTables<'a> {
+    /// Their attributes: the column [`OBJECT_ID`] first, then attributes. Rows come in any order,
+    /// one for each object, or none.
+    pub attributes: Option<&'a mut dyn TableSource>,
+    /// The members of groups: the columns [`GROUP`](shardine_geometry::GROUP), a number from 0 on,
+    /// and [`OBJECT_ID`].
+    pub groups: Option<&'a mut dyn TableSource>,
+}
+
+impl<'a> ObjectTables<'a> {
+    /// Sets the attributes of objects.
+    pub fn attributes(mut self, table: &'a mut dyn TableSource) -> Self {
+        self.attributes = Some(table);
+        self
+    }
+
+    /// Sets the members of groups.
+    pub fn groups(mut self, table: &'a mut dyn TableSource) -> Self {
+        self.groups = Some(table);
+        self
+    }
+
+    /// What the marker of a job says of them.
+    fn request(&self) -> Value {
+        let columns = |table: &Option<&'a mut dyn TableSource>| {
+            table.as_ref().map(|table| options::columns(table.columns().fields()))
+        };
+        serde_json::json!({
+            "attributes": columns(&self.attributes), "groups": columns(&self.groups),
+        })
+    }
+
+    /// Hands all rows to a builder. `told` makes an error of one in a table with a name.
+    fn read(
+        self,
+        context: &JobContext,
+        builder: &mut Builder<'_>,
+        told: &dyn Fn(GeometryError, &str) -> Error,
+    ) -> Result<(), Error> {
+        if let Some(table) = self.attributes {
+            let wrong = |error| told(error, "attributes of objects");
+            let fields = table.columns().fields().iter();
+            let fields: Vec<_> = fields.filter(|f| f.name() != OBJECT_ID).cloned().collect();
+            builder.object_attributes(&fields.into()).map_err(wrong)?;
+            while let Some(rows) = table.next_rows().map_err(wrong)? {
+                context.check()?;
+                builder.push_objects(&rows).map_err(wrong)?;
+            }
+        }
+        if let Some(table) = self.groups {
+            let wrong = |error| told(error, "groups of objects");
+            while let Some(rows) = table.next_rows().map_err(wrong)? {
+                context.check()?;
+                builder.push_groups(&rows).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The same as [`write_vectors`], with attributes of objects and groups of them.
+///
+/// Objects without attributes get what zarr-vectors takes for "absent": not a number, the smallest
+/// of signed and the largest of unsigned integers, or the next such value if one of the objects has
+/// that; an empty string. Booleans are stored as 8-bit integers. An id in a table that no object has
+/// is an error. Costs another sort of each table.
+pub fn write_vectors_with(
+    context: impl Into<JobContext>,
+    source: &mut dyn GeometrySource,
+    tables: ObjectTables<'_>,
     inputs: &[FoundFile],
     target: &Location,
     options: &WriteVectorsOptions,
@@ -65,8 +149,10 @@ pub fn write_vectors(
         None => STREAM.to_owned(),
     };
     let wrong = |error: GeometryError| failed(error, &input, None);
-    let build =
-        BuildOptions::new(&options.chunk).bin(options.bin.as_deref()).memory(options.memory);
+    let build = BuildOptions::new(&options.chunk)
+        .bin(options.bin.as_deref())
+        .memory(options.memory)
+        .object_columns(source.object_columns());
     check_parts(options, inputs)?;
     let spool = FolderSpool::new(options.spool.clone(), target)?;
     let mut builder = Builder::new(&schema, &build, &spool).map_err(wrong)?;
@@ -75,7 +161,7 @@ pub fn write_vectors(
     let request = match inputs {
         // Never the same twice, so that no run adopts what another one left.
         [] => serde_json::json!({ "stream": Owner::fresh_id() }),
-        inputs => options.request(schema.kind.name(), inputs),
+        inputs => options.request(&schema, tables.request(), inputs),
     };
     let mut marker =
         Marker::of_named(&CONVERT, input.clone(), request).begun_by(context.begun_by());
@@ -125,6 +211,7 @@ pub fn write_vectors(
         next = source.next_batch().map_err(told)?;
     }
     let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
+    tables.read(context, &mut builder, &|error, table| failed(error, table, Some(&spool)))?;
     let store = builder.finish(&check, &|_| {}).map_err(told)?;
     let form = Form { shape: store.grid_shape(), shard: shard.as_deref(), codecs: &codecs };
     let job =
@@ -226,10 +313,14 @@ impl Writing<'_> {
             Some(_) => grid_objects(self.store, array, self.form.shard).len(),
             None => self.store.chunks(array).len(),
         });
-        let ids = self.store.objects().map_or(0, |objects| {
-            objects.len().div_ceil(BuiltObjects::BLOCK) + objects.len().div_ceil(IDS)
+        let of_objects = self.store.objects().map_or(0, |objects| {
+            let values = self.store.object_arrays().len() as u64;
+            let of_values = values * objects.len().div_ceil(ObjectArray::BLOCK);
+            objects.len().div_ceil(BuiltObjects::BLOCK) + objects.len().div_ceil(IDS) + of_values
         });
-        of_grids.map(|count| count as u64).sum::<u64>() + ids
+        let groups = self.store.object_groups();
+        let of_groups = groups.map_or(0, |groups| groups.len().div_ceil(BuiltGroups::BLOCK));
+        of_grids.map(|count| count as u64).sum::<u64>() + of_objects + of_groups
     }
 
     /// Writes the objects of all arrays. The documents follow when all are there.
@@ -247,18 +338,33 @@ impl Writing<'_> {
         }
         let Some(objects) = self.store.objects() else { return Ok(documents) };
         let count = objects.len();
-        let blocks = |block: u64| (0..count.div_ceil(block)).map(|at| (vec![at], 0));
-        let path = "0/object_index/object_ids";
-        let metadata = self.metadata(path, documents::ids(count, IDS, self.form.codecs))?;
-        documents.push((path.to_owned(), metadata.to_bytes()));
-        let node = self.node(path, metadata)?;
-        self.writer(path, counter).write(&node, blocks(IDS), &id_source(objects))?;
-        let path = "0/object_index/manifests";
-        let metadata = self.metadata(path, documents::manifests(count, BuiltObjects::BLOCK))?;
-        documents.push((path.to_owned(), metadata.to_bytes()));
-        let node = self.node(path, metadata)?;
-        let source = ManifestSource(objects);
-        self.writer(path, counter).write(&node, blocks(BuiltObjects::BLOCK), &source)?;
+        let mut add = |path: &str, rows: (u64, u64), metadata, source: &dyn Source| {
+            let metadata = self.metadata(path, metadata)?;
+            documents.push((path.to_owned(), metadata.to_bytes()));
+            let node = self.node(path, metadata)?;
+            let columns = node.shape().len() - 1;
+            let blocks = (0..rows.0.div_ceil(rows.1)).map(|at| {
+                let cell: Vec<u64> = [at].into_iter().chain(vec![0; columns]).collect();
+                (cell, 0)
+            });
+            self.writer(path, counter).write(&node, blocks, source)
+        };
+        let codecs = self.form.codecs;
+        let metadata = documents::ids(count, IDS, codecs);
+        add("0/object_index/object_ids", (count, IDS), metadata, &id_source(objects))?;
+        let source = RowSource::manifests(objects);
+        let metadata = documents::byte_rows(count, source.block, Map::new());
+        add("0/object_index/manifests", (count, source.block), metadata, &source)?;
+        for array in self.store.object_arrays() {
+            let metadata = documents::object_values(&array, count, codecs);
+            let rows = (count, ObjectArray::BLOCK);
+            add(&array.path, rows, metadata, &value_source(self.store, &array))?;
+        }
+        if let Some(groups) = self.store.object_groups() {
+            let source = RowSource::members(groups);
+            let metadata = documents::byte_rows(groups.len(), source.block, groups.attributes());
+            add("0/groups", (groups.len(), source.block), metadata, &source)?;
+        }
         Ok(documents)
     }
 

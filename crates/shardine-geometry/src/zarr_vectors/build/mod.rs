@@ -13,6 +13,7 @@ mod links;
 #[cfg(test)]
 mod object_tests;
 mod objects;
+mod options;
 mod paths;
 mod space;
 mod store;
@@ -22,6 +23,7 @@ mod tests;
 mod trees;
 
 pub use built::{BuiltGroups, BuiltObjects, BuiltStore, GridArray};
+pub use options::BuildOptions;
 pub use tables::ObjectArray;
 
 use arrow_array::RecordBatch;
@@ -51,46 +53,6 @@ fn invalid(place: impl Into<String>, reason: impl Into<String>) -> GeometryError
 
 /// The least memory: with less, a chunk of common size would be refused.
 const LEAST_MEMORY: u64 = 8 << 20;
-
-/// How a store is built.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct BuildOptions {
-    /// The edges of a chunk.
-    pub chunk: Vec<f64>,
-    /// The edges of a bin, if chunks are divided.
-    pub bin: Option<Vec<f64>>,
-    /// The memory for rows, in bytes; 8 MiB if it is less.
-    pub memory: u64,
-    /// The attributes of vertices that are stored as attributes of their objects. All rows of an
-    /// object have the same values.
-    pub object_columns: Vec<String>,
-}
-
-impl BuildOptions {
-    /// Chunks with these edges, rows in up to 256 MiB of memory.
-    pub fn new(chunk: &[f64]) -> Self {
-        Self { chunk: chunk.to_vec(), bin: None, memory: 256 << 20, object_columns: Vec::new() }
-    }
-
-    /// Divides chunks into bins with these edges.
-    pub fn bin(mut self, bin: Option<&[f64]>) -> Self {
-        self.bin = bin.map(<[f64]>::to_vec);
-        self
-    }
-
-    /// Sets the memory for rows.
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// Stores these attributes of vertices as attributes of their objects.
-    pub fn object_columns(mut self, names: &[String]) -> Self {
-        self.object_columns = names.to_vec();
-        self
-    }
-}
 
 /// Gathers batches of a set.
 pub struct Builder<'a> {

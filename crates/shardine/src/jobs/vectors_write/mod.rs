@@ -5,12 +5,13 @@ mod documents;
 mod error;
 mod options;
 mod spool;
+mod tables;
 
 use serde_json::{Map, Value};
 use shardine_geometry::zarr_vectors::{
     BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, ObjectArray,
 };
-use shardine_geometry::{GeometryError, GeometrySource, OBJECT_ID, TableSource};
+use shardine_geometry::{GeometryError, GeometrySource};
 use shardine_store::{Condition, StoreError, StoreExt};
 
 use super::convert::CONVERT;
@@ -33,6 +34,7 @@ use spool::FolderSpool;
 
 pub use error::WriteVectorsError;
 pub use options::{WriteVectorsOptions, WriteVectorsReport};
+pub use tables::ObjectTables;
 
 /// Ids that are stored together.
 const IDS: u64 = 65_536;
@@ -59,69 +61,6 @@ pub fn write_vectors(
     options: &WriteVectorsOptions,
 ) -> Result<WriteVectorsReport, Error> {
     write_vectors_with(context, source, ObjectTables::default(), inputs, target, options)
-}
-
-/// What is known of objects beside their vertices.
-#[derive(Default)]
-#[non_exhaustive]
-pub struct ObjectTables<'a> {
-    /// Their attributes: the column [`OBJECT_ID`] first, then attributes. Rows come in any order,
-    /// one for each object, or none.
-    pub attributes: Option<&'a mut dyn TableSource>,
-    /// The members of groups: the columns [`GROUP`](shardine_geometry::GROUP), a number from 0 on,
-    /// and [`OBJECT_ID`].
-    pub groups: Option<&'a mut dyn TableSource>,
-}
-
-impl<'a> ObjectTables<'a> {
-    /// Sets the attributes of objects.
-    pub fn attributes(mut self, table: &'a mut dyn TableSource) -> Self {
-        self.attributes = Some(table);
-        self
-    }
-
-    /// Sets the members of groups.
-    pub fn groups(mut self, table: &'a mut dyn TableSource) -> Self {
-        self.groups = Some(table);
-        self
-    }
-
-    /// What the marker of a job says of them.
-    fn request(&self) -> Value {
-        let columns = |table: &Option<&'a mut dyn TableSource>| {
-            table.as_ref().map(|table| options::columns(table.columns().fields()))
-        };
-        serde_json::json!({
-            "attributes": columns(&self.attributes), "groups": columns(&self.groups),
-        })
-    }
-
-    /// Hands all rows to a builder. `told` makes an error of one in a table with a name.
-    fn read(
-        self,
-        context: &JobContext,
-        builder: &mut Builder<'_>,
-        told: &dyn Fn(GeometryError, &str) -> Error,
-    ) -> Result<(), Error> {
-        if let Some(table) = self.attributes {
-            let wrong = |error| told(error, "attributes of objects");
-            let fields = table.columns().fields().iter();
-            let fields: Vec<_> = fields.filter(|f| f.name() != OBJECT_ID).cloned().collect();
-            builder.object_attributes(&fields.into()).map_err(wrong)?;
-            while let Some(rows) = table.next_rows().map_err(wrong)? {
-                context.check()?;
-                builder.push_objects(&rows).map_err(wrong)?;
-            }
-        }
-        if let Some(table) = self.groups {
-            let wrong = |error| told(error, "groups of objects");
-            while let Some(rows) = table.next_rows().map_err(wrong)? {
-                context.check()?;
-                builder.push_groups(&rows).map_err(wrong)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// The same as [`write_vectors`], with attributes of objects and groups of them.
@@ -204,15 +143,27 @@ pub fn write_vectors_with(
         marker.remove_report(target, part)?;
     }
     let told = |error: GeometryError| failed(error, &input, Some(&spool));
-    while let Some(batch) = next {
-        context.check()?;
-        builder.push(&batch).map_err(told)?;
-        context.report(JobProgress { done: builder.vertices(), ..JobProgress::default() });
-        next = source.next_batch().map_err(told)?;
-    }
-    let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
-    tables.read(context, &mut builder, &|error, table| failed(error, table, Some(&spool)))?;
-    let store = builder.finish(&check, &|_| {}).map_err(told)?;
+    let gather = || -> Result<BuiltStore, Error> {
+        while let Some(batch) = next.take() {
+            context.check()?;
+            builder.push(&batch).map_err(told)?;
+            context.report(JobProgress { done: builder.vertices(), ..JobProgress::default() });
+            next = source.next_batch().map_err(told)?;
+        }
+        tables.read(context, &mut builder, &|error, table| failed(error, table, Some(&spool)))?;
+        let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
+        builder.finish(&check, &|_| {}).map_err(told)
+    };
+    let store = match gather() {
+        Ok(store) => store,
+        Err(error) => {
+            // Nothing has been written, so that other rows or options need not overwrite anything.
+            if start != Start::Resumed && part.is_none() {
+                let _ = marker.withdraw(target);
+            }
+            return Err(error);
+        }
+    };
     let form = Form { shape: store.grid_shape(), shard: shard.as_deref(), codecs: &codecs };
     let job =
         Writing { context, target, store: &store, form, part, resumed: start != Start::Fresh };

@@ -137,9 +137,9 @@ impl Links {
 pub struct GeometryBatch {
     /// The number of the first vertex of this batch among those of all batches.
     pub first_row: u64,
-    /// The vertices, with the columns of [`GeometrySchema::vertex_columns`]. Rows come in any order,
-    /// but those of a path in the order of the path. What a query gives is sorted by object, except
-    /// for points.
+    /// The vertices, with the columns of [`GeometrySchema::vertex_columns`]. Rows come in any
+    /// order, but those of a path in the order of the path. What a query gives is sorted by object,
+    /// except for points.
     pub vertices: RecordBatch,
     /// Links whose last vertex is in this batch or an earlier one.
     pub links: Links,

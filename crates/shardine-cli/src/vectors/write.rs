@@ -37,10 +37,10 @@ Examples:
 
 INPUT is CSV, Parquet or Arrow IPC with the columns x, y, z, object_id (if there are objects) and
 attributes; .npy with positions (N x D); .obj, .ply or .swc. Lines have the columns x0, y0, z0, x1,
-y1, z1, and their other columns are attributes of the line; the rows of a polyline are in order, with
-the same object_id. The edges of a graph or a skeleton are in a file of their own with the columns a
-and b, which are numbers of rows from 0 on; those of a skeleton go from a child (a) to its parent (b).
---object-attributes and --groups are CSV, Parquet or Arrow IPC too.
+y1, z1, and their other columns are attributes of the line; the rows of a polyline are in order,
+with the same object_id. The edges of a graph or a skeleton are in a file of their own with the
+columns a and b, which are numbers of rows from 0 on; those of a skeleton go from a child (a) to its
+parent (b). --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
 
 Rows may come in any order, also those of several objects in turns. They are sorted by chunk within
 --memory; what there is no room for is kept in unnamed files with the target, or in the folder of
@@ -83,7 +83,8 @@ pub struct Write {
     /// order, and a column per attribute
     #[arg(long, value_name = "FILE")]
     object_attributes: Option<PathBuf>,
-    /// Read groups of objects from this table, with columns group (a number from 0 on) and object_id
+    /// Read groups of objects from this table, with columns group (numbers from 0 on) and
+    /// object_id
     #[arg(long, value_name = "FILE")]
     groups: Option<PathBuf>,
     /// Store coordinates as this type: float32, float64, int32, ... [default: as in the file;

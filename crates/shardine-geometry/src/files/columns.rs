@@ -258,8 +258,8 @@ pub(super) fn parse_bool(cell: &str) -> Option<bool> {
     }
 }
 
-/// The type that values of a type become where they are looked at one by one; `None` if they have no
-/// place there. Halves become floats.
+/// The type that values of a type become where they are looked at one by one; `None` if they have
+/// no place there. Halves become floats.
 pub(super) fn plain_type(data_type: &DataType) -> Option<DataType> {
     batch_type(data_type, false)
 }

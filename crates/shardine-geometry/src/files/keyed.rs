@@ -12,7 +12,7 @@ use super::invalid;
 use super::table::{attribute_column, attribute_field, number_column};
 use crate::{GeometryError, TableSource};
 
-/// The most rows that are given at once, as far as the format can be read in pieces.
+/// The most rows of a batch, as far as the format can be read in pieces.
 pub(super) const BATCH_ROWS: usize = 1 << 16;
 
 /// The rows of a file in its own columns.

@@ -287,8 +287,10 @@ fn the_same_call_resumes_a_run_that_was_stopped_and_another_is_refused() {
 fn parts_in_any_order_make_the_same_store_as_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = inputs(folder.path(), "rows.csv");
+    // Few chunks: each distance between the ends of links is an array.
+    let options = || WriteVectorsOptions::new(&[30.0; 3]).shard(&[1, 2, 2]).memory(0);
     for kind in KINDS {
-        let rows = || Rows::new(kind, COUNT).links(links_of(kind, COUNT));
+        let rows = || Rows::new(kind, 2000).links(links_of(kind, 2000));
         let whole = Location::memory();
         write(&context(), rows(), &inputs, &whole, &options()).unwrap();
         let target = Location::memory();

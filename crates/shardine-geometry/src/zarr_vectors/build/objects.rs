@@ -24,8 +24,8 @@ pub(super) fn too_many_pieces(error: GeometryError) -> GeometryError {
     match error {
         GeometryError::GroupTooLarge { key, bytes, most } => {
             let reason = format!(
-                "has {bytes} bytes of pieces in chunks, and there is room for {most}; choose larger \
-                 chunks, or give more memory"
+                "has {bytes} bytes of pieces in chunks, and there is room for {most}; choose \
+                 larger chunks, or give more memory"
             );
             invalid(format!("object {}", id_of(key)), reason)
         }

@@ -201,8 +201,8 @@ impl ObjectColumn {
                 let longest = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
                 if longest > MOST_CHARACTERS {
                     let reason = format!(
-                        "has a string of {longest} characters, and of objects {MOST_CHARACTERS} are \
-                         stored"
+                        "has a string of {longest} characters, and of objects \
+                         {MOST_CHARACTERS} are stored"
                     );
                     return Err(invalid(format!("column {name}"), reason));
                 }
@@ -212,7 +212,8 @@ impl ObjectColumn {
                 Some(fill) => ValueForm::Number { scalar, fill, marks: true },
                 None if absent => {
                     let reason = format!(
-                        "some objects have no value, and {} has none left to say so; use a wider type",
+                        "some objects have no value, and {} has none left to say so; use a \
+                         wider type",
                         scalar.name()
                     );
                     return Err(invalid(format!("column {name}"), reason));

@@ -281,7 +281,7 @@ pub(super) fn value_source<'a>(store: &'a BuiltStore, array: &'a ObjectArray) ->
         let (column, columns) = (start.get(1).copied(), shape.get(1).copied());
         let mut values = Vec::new();
         store.read_object_rows(array, first.unwrap_or(0), rows.unwrap_or(0), &mut values)?;
-        // Chunks have all columns, but whoever asks may ask for some.
+        // Chunks have all columns, but a part of them may be asked for.
         let row = array.elements() as usize * element;
         let begin = column.unwrap_or(0) as usize * element;
         let end = begin + columns.unwrap_or(1) as usize * element;

@@ -65,8 +65,12 @@ def edges(path: Path, links: np.ndarray) -> None:
 
 
 def table(path: Path, case: Case) -> None:
+    """The vertices of a case."""
+    columns(path, _columns(case))
+
+
+def columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """CSV, Parquet or Arrow, by the name of the file."""
-    columns = _columns(case)
     if path.suffix == ".csv":
         _csv(path, columns)
         return
@@ -96,15 +100,23 @@ def ply(path: Path, own: Geometry, *, binary: bool) -> None:
     form = "binary_little_endian" if binary else "ascii"
     head = ["ply", f"format {form} 1.0", f"element vertex {len(own.positions)}"]
     head += [f"property {kind} {name}" for name in "xyz"]
+    ids = own.object_ids if own.object_ids is not None and own.object_ids.any() else None
+    if ids is not None:
+        head.append("property int object_id")
     faces = own.links if own.kind == "mesh" else own.links[:0]
     if own.kind == "mesh":
         head += [f"element face {len(faces)}", "property list uchar int vertex_indices"]
     head.append("end_header\n")
     if binary:
-        body = own.positions.tobytes()
+        body = b"".join(
+            row.tobytes() + (b"" if ids is None else ids[at].astype("<i4").tobytes())
+            for at, row in enumerate(own.positions)
+        )
         body += b"".join(b"\3" + np.asarray(face, "<i4").tobytes() for face in faces)
     else:
         rows = [" ".join(_text(value) for value in row) for row in own.positions]
+        if ids is not None:
+            rows = [f"{row} {number}" for row, number in zip(rows, ids.tolist(), strict=True)]
         rows += ["3 " + " ".join(map(str, face)) for face in faces.tolist()]
         body = ("\n".join(rows) + "\n").encode()
     path.write_bytes("\n".join(head).encode() + body)

@@ -28,7 +28,7 @@ def column(data: pa.ChunkedArray) -> np.ndarray:
     data = data.combine_chunks()
     if isinstance(data, pa.ChunkedArray):
         data = pa.concat_arrays(data.chunks) if data.num_chunks else pa.array([], data.type)
-    if pa.types.is_fixed_size_list(data.type):
+    if pa.types.is_fixed_size_list(data.type) and not data.null_count:
         inner = data.flatten().to_numpy(zero_copy_only=False)
         return inner.reshape(len(data), -1)
     if pa.types.is_dictionary(data.type):

@@ -28,7 +28,7 @@ KINDS = {
 }
 
 
-def peer_differences(case: Case, root: Path) -> list[str]:
+def peer_differences(case: Case, root: Path, *, halves: bool = False) -> list[str]:
     """How what zarr-vectors reads of level 0 differs from the case."""
     met = defects.of(case)
     want = case.geometry
@@ -41,7 +41,9 @@ def peer_differences(case: Case, root: Path) -> list[str]:
     if "offset" in met:
         want = replace(want, positions=case.stored_positions)
     got = by_peer.read(root)
-    return differences(want, got, ids="no ids" not in met, links="streamed links" not in met)
+    return differences(
+        want, got, ids="no ids" not in met, links="streamed links" not in met, halves=halves
+    )
 
 
 def a_box(dice: random.Random, geometry: Geometry) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use shardine_geometry::files::{CsvReader, CsvWriter, FileFormat, ReadOptions};
-use shardine_geometry::{GeometryError, GeometryKind, GeometrySink, GeometrySource};
+use shardine_geometry::{GeometryError, GeometryKind, GeometrySink, GeometrySource, OBJECT_ID};
 
 use crate::memory;
 
@@ -26,7 +26,17 @@ pub fn run(format: FileFormat, input: &[u8]) {
     let kind = KINDS[usize::from(*kind) % KINDS.len()];
     memory::bounded((8 << 20) + 512 * input.len(), || {
         let _ = check(format, kind, usize::from(*rows), file);
+        let _ = check_table(format, file);
     });
+}
+
+/// Reads the same bytes as a table of objects.
+fn check_table(format: FileFormat, file: &[u8]) -> Result<(), GeometryError> {
+    let mut table = format.open_table(Cursor::new(file.to_vec()), &[OBJECT_ID])?;
+    while let Some(rows) = table.next_rows()? {
+        assert_eq!(rows.schema(), *table.columns());
+    }
+    Ok(())
 }
 
 fn check(

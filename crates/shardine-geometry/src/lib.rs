@@ -18,8 +18,8 @@ mod sort;
 
 pub use error::GeometryError;
 pub use model::{
-    Axis, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
-    OBJECT_ID,
+    Axis, GROUP, GeometryBatch, GeometryKind, GeometrySchema, GeometrySink, GeometrySource, Links,
+    OBJECT_ID, TableSource,
 };
 pub use plot::Plot;
 pub use sort::{Merge, Sorter, Spool, SpoolFile};

@@ -10,6 +10,9 @@ use crate::GeometryError;
 /// The name of the column with the id of the object that a vertex belongs to.
 pub const OBJECT_ID: &str = "object_id";
 
+/// The name of the column with the number of a group of objects.
+pub const GROUP: &str = "group";
+
 /// What the vertices of a set form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -134,8 +137,9 @@ impl Links {
 pub struct GeometryBatch {
     /// The number of the first vertex of this batch among those of all batches.
     pub first_row: u64,
-    /// The vertices, with the columns of [`GeometrySchema::vertex_columns`]. The vertices of an
-    /// object follow each other, except for points, which come in any order.
+    /// The vertices, with the columns of [`GeometrySchema::vertex_columns`]. Rows come in any
+    /// order, but those of a path in the order of the path. What a query gives is sorted by object,
+    /// except for points.
     pub vertices: RecordBatch,
     /// Links whose last vertex is in this batch or an earlier one.
     pub links: Links,
@@ -148,6 +152,12 @@ pub trait GeometrySource {
 
     /// The next batch; `None` after the last.
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError>;
+
+    /// The attributes of vertices that are attributes of their objects, with the same value in each
+    /// row of an object.
+    fn object_columns(&self) -> &[String] {
+        &[]
+    }
 }
 
 impl<S: GeometrySource + ?Sized> GeometrySource for Box<S> {
@@ -157,6 +167,33 @@ impl<S: GeometrySource + ?Sized> GeometrySource for Box<S> {
 
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
         (**self).next_batch()
+    }
+
+    fn object_columns(&self) -> &[String] {
+        (**self).object_columns()
+    }
+}
+
+/// Gives the rows of a table, some at a time.
+///
+/// The first columns name something, such as [`OBJECT_ID`], and are 64-bit integers without gaps.
+/// The others are what attributes are: numbers, Booleans, strings by dictionary, and lists of fixed
+/// size of numbers.
+pub trait TableSource {
+    /// The columns of every batch.
+    fn columns(&self) -> &SchemaRef;
+
+    /// The next rows; `None` after the last.
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, GeometryError>;
+}
+
+impl<S: TableSource + ?Sized> TableSource for Box<S> {
+    fn columns(&self) -> &SchemaRef {
+        (**self).columns()
+    }
+
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, GeometryError> {
+        (**self).next_rows()
     }
 }
 

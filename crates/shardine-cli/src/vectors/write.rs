@@ -9,10 +9,14 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 use shardine::CodecChoice;
 use shardine::files::FoundFile;
-use shardine::jobs::{Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors};
+use shardine::jobs::{
+    ObjectTables, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
+};
 use shardine_geometry::files::{EdgeReader, FileFormat, ReadOptions, WithEdges};
 use shardine_geometry::zarr_vectors::Scalar;
-use shardine_geometry::{GeometryError, GeometryKind, GeometrySource};
+use shardine_geometry::{
+    GROUP, GeometryError, GeometryKind, GeometrySource, OBJECT_ID, TableSource,
+};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -28,16 +32,19 @@ Examples:
   shardine vectors write fibres.zv fibres.parquet --kind polylines --chunk 50 --shard 4,4,4
   shardine vectors write s3://bucket/neurons.zv neurons.swc --kind skeleton --chunk 64
   shardine vectors write net.zv nodes.csv --kind graph --edges edges.csv --chunk 200
+  shardine vectors write cells.zv rows.csv --kind points --chunk 100 --object-attributes cells.csv
   shardine vectors write brain.zv brain.ply --kind mesh --chunk 512 --codec none
 
 INPUT is CSV, Parquet or Arrow IPC with the columns x, y, z, object_id (if there are objects) and
 attributes; .npy with positions (N x D); .obj, .ply or .swc. Lines have the columns x0, y0, z0, x1,
-y1, z1; the rows of a polyline are in order, with the same object_id. The edges of a graph or a
-skeleton are in a file of their own with the columns a and b, which are numbers of rows from 0 on;
-those of a skeleton go from a child (a) to its parent (b).
+y1, z1, and their other columns are attributes of the line; the rows of a polyline are in order,
+with the same object_id. The edges of a graph or a skeleton are in a file of their own with the
+columns a and b, which are numbers of rows from 0 on; those of a skeleton go from a child (a) to its
+parent (b). --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
 
-Rows may come in any order. They are sorted by chunk within --memory; what there is no room for is
-kept in unnamed files with the target, or in the folder of --spool, until it is written.
+Rows may come in any order, also those of several objects in turns. They are sorted by chunk within
+--memory; what there is no room for is kept in unnamed files with the target, or in the folder of
+--spool, until it is written.
 
 Run the same command again to resume: the rows are read and sorted again, and shards that exist are
 kept. Until the store is complete, .shardine-convert.json records it, and there is no zarr.json.";
@@ -72,6 +79,14 @@ pub struct Write {
     /// Read the edges of a graph or a skeleton from this CSV file, with columns a and b
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
+    /// Read attributes of objects from this table: a column object_id, a row per object in any
+    /// order, and a column per attribute
+    #[arg(long, value_name = "FILE")]
+    object_attributes: Option<PathBuf>,
+    /// Read groups of objects from this table, with columns group (numbers from 0 on) and
+    /// object_id
+    #[arg(long, value_name = "FILE")]
+    groups: Option<PathBuf>,
     /// Store coordinates as this type: float32, float64, int32, ... [default: as in the file;
     /// float64 if it is text]
     #[arg(long, value_name = "TYPE")]
@@ -165,7 +180,13 @@ fn shard(text: &str) -> Result<Shard, String> {
 pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     let start = Instant::now();
     let location = machine.location(&args.target)?;
-    let (mut source, inputs) = open(args)?;
+    let (mut source, mut inputs) = open(args)?;
+    let mut table = |path: &Option<PathBuf>, keys: &[&str]| match path {
+        Some(path) => open_table(path, keys, &mut inputs).map(Some),
+        None => Ok(None),
+    };
+    let mut attributes = table(&args.object_attributes, &[OBJECT_ID])?;
+    let mut groups = table(&args.groups, &[GROUP, OBJECT_ID])?;
     let rank = source.schema().axes.len();
     let (engine, memory) = machine.engine_and_rows()?;
     let mut options = WriteVectorsOptions::new(&args.chunk.of(rank)).memory(memory);
@@ -178,7 +199,14 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     options.part = args.part;
     let progress = Progress::things("writing", 0);
     let context = progress.context(&engine);
-    let result = write_vectors(&context, &mut *source, &inputs, &location, &options);
+    let mut tables = ObjectTables::default();
+    if let Some(attributes) = &mut attributes {
+        tables = tables.attributes(attributes);
+    }
+    if let Some(groups) = &mut groups {
+        tables = tables.groups(groups);
+    }
+    let result = write_vectors_with(&context, &mut *source, tables, &inputs, &location, &options);
     progress.finish();
     let report = result?;
     consolidate::renew_above(&location);
@@ -190,12 +218,7 @@ type Opened = (Box<dyn GeometrySource + Send>, Vec<FoundFile>);
 /// Opens the input, with its edges.
 fn open(args: &Write) -> Result<Opened, Failure> {
     let path = &args.input;
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let Some(format) = extension.and_then(FileFormat::of_extension) else {
-        let message = format!("{}: its name does not say what is in it", path.display());
-        return Err(Failure::new(message)
-            .hint("rename it to end in .csv, .parquet, .arrow, .npy, .obj, .ply or .swc"));
-    };
+    let format = format_of(path, ".csv, .parquet, .arrow, .npy, .obj, .ply or .swc")?;
     let mut options = ReadOptions::new(args.kind.geometry());
     if let Some(name) = &args.dtype {
         options = options.coordinate(coordinate(name)?.arrow());
@@ -210,6 +233,27 @@ fn open(args: &Write) -> Result<Opened, Failure> {
     let reader = reader.map_err(|error| unreadable(edges, error))?;
     let joined = WithEdges::new(source, reader).map_err(|error| unreadable(edges, error))?;
     Ok((Box::new(joined), inputs))
+}
+
+/// What a file is, by its name.
+fn format_of(path: &Path, endings: &str) -> Result<FileFormat, Failure> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    extension.and_then(FileFormat::of_extension).ok_or_else(|| {
+        let message = format!("{}: its name does not say what is in it", path.display());
+        Failure::new(message).hint(format!("rename it to end in {endings}"))
+    })
+}
+
+/// Opens a table whose rows are named by the columns `keys`.
+fn open_table(
+    path: &Path,
+    keys: &[&str],
+    inputs: &mut Vec<FoundFile>,
+) -> Result<Box<dyn TableSource + Send>, Failure> {
+    let format = format_of(path, ".csv, .parquet or .arrow")?;
+    let file = File::open(path).map_err(|error| unreadable(path, error.into()))?;
+    inputs.push(FoundFile::of(path).map_err(shardine::Error::from)?);
+    format.open_table(file, keys).map_err(|error| unreadable(path, error))
 }
 
 fn unreadable(path: &Path, error: GeometryError) -> Failure {

@@ -258,17 +258,28 @@ pub(super) fn parse_bool(cell: &str) -> Option<bool> {
     }
 }
 
-/// The type that values of a type become in batches; `None` if they have no place there.
+/// The type that values of a type become where they are looked at one by one; `None` if they have
+/// no place there. Halves become floats.
 pub(super) fn plain_type(data_type: &DataType) -> Option<DataType> {
+    batch_type(data_type, false)
+}
+
+/// The type that values of a type become in batches, where halves stay halves.
+pub(super) fn kept_type(data_type: &DataType) -> Option<DataType> {
+    batch_type(data_type, true)
+}
+
+fn batch_type(data_type: &DataType, halves: bool) -> Option<DataType> {
     match data_type {
         DataType::Boolean => Some(DataType::Boolean),
+        DataType::Float16 if halves => Some(DataType::Float16),
         DataType::Float16 => Some(DataType::Float32),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(text_type()),
         DataType::Dictionary(_, value) => plain_type(value).filter(|plain| *plain == text_type()),
         DataType::FixedSizeList(item, width) if *width > 0 => {
-            let plain = plain_type(item.data_type())?;
-            let is_kept = is_number(&plain) || plain == DataType::Boolean;
-            let item = Field::new(item.name(), plain, item.is_nullable());
+            let kept = batch_type(item.data_type(), halves)?;
+            let is_kept = is_number(&kept) || matches!(kept, DataType::Boolean | DataType::Float16);
+            let item = Field::new(item.name(), kept, item.is_nullable());
             is_kept.then(|| DataType::FixedSizeList(Arc::new(item), *width))
         }
         number => is_number(number).then(|| number.clone()),
@@ -277,7 +288,16 @@ pub(super) fn plain_type(data_type: &DataType) -> Option<DataType> {
 
 /// The same values in the type of [`plain_type`].
 pub(super) fn plain(array: &ArrayRef) -> Option<ArrayRef> {
-    let to = plain_type(array.data_type())?;
+    in_batch(array, false)
+}
+
+/// The same values in the type of [`kept_type`].
+pub(super) fn kept(array: &ArrayRef) -> Option<ArrayRef> {
+    in_batch(array, true)
+}
+
+fn in_batch(array: &ArrayRef, halves: bool) -> Option<ArrayRef> {
+    let to = batch_type(array.data_type(), halves)?;
     if *array.data_type() == to {
         return Some(array.clone());
     }
@@ -289,7 +309,8 @@ pub(super) fn plain(array: &ArrayRef) -> Option<ArrayRef> {
     if let DataType::FixedSizeList(item, width) = to {
         let list = array.as_fixed_size_list_opt()?;
         let nulls = list.nulls().cloned();
-        let list = FixedSizeListArray::try_new(item, width, plain(list.values())?, nulls).ok()?;
+        let values = in_batch(list.values(), halves)?;
+        let list = FixedSizeListArray::try_new(item, width, values, nulls).ok()?;
         return Some(Arc::new(list));
     }
     let mut builder = StringDictionaryBuilder::<Int32Type>::new();

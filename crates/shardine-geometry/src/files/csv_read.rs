@@ -26,11 +26,10 @@ const BEGINNING: u64 = 1 << 16;
 ///
 /// Lines may have both ends in a row, in the columns `x0`, `y0`, `z0`, `x1`, `y1`, `z1`. Columns
 /// are separated by commas, or by tabs or semicolons if the header has no comma. An empty cell of
-/// an attribute is an absent value, but for strings, where it is the empty one.
+/// an attribute is an absent value, also of strings: text has no other way to say it.
 pub struct CsvReader<R> {
     rows: CsvRows<R>,
     assembler: Assembler,
-    ended: bool,
 }
 
 impl<R: Read + Seek> CsvReader<R> {
@@ -88,7 +87,7 @@ impl<R: Read> CsvReader<R> {
         }
         rows.read_as(fields)?;
         let assembler = Assembler::new(CSV, rows.columns(), options)?;
-        Ok(Self { rows, assembler, ended: false })
+        Ok(Self { rows, assembler })
     }
 }
 
@@ -100,13 +99,12 @@ impl<R: Read> GeometrySource for CsvReader<R> {
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
         match self.rows.next_rows()? {
             Some(rows) => self.assembler.batch(&rows).map(Some),
-            None if self.ended => Ok(None),
-            None => {
-                self.ended = true;
-                self.assembler.end()?;
-                Ok(None)
-            }
+            None => Ok(None),
         }
+    }
+
+    fn object_columns(&self) -> &[String] {
+        &self.assembler.object_columns
     }
 }
 
@@ -216,7 +214,7 @@ impl<R: Read> CsvRows<R> {
                 if !text {
                     cell = cell.trim_ascii();
                 }
-                if cell.is_empty() && field.is_nullable() && !text {
+                if cell.is_empty() && field.is_nullable() {
                     builder.push_absent();
                     continue;
                 }
@@ -306,8 +304,8 @@ impl Guess {
         }
     }
 
-    /// Whether values are missing. A string is never missing: it is empty.
+    /// Whether values are missing.
     pub fn has_absent(&self) -> bool {
-        self.absent && self.data_type() != text_type()
+        self.absent
     }
 }

@@ -144,6 +144,10 @@ impl<S: GeometrySource, R: Read> GeometrySource for WithEdges<S, R> {
         let links = self.edges.next_links(self.next_row)?;
         Ok(links.map(|links| GeometryBatch { first_row: self.next_row, vertices: none, links }))
     }
+
+    fn object_columns(&self) -> &[String] {
+        self.vertices.object_columns()
+    }
 }
 
 /// Writes the links of a set as CSV: the columns `a` and `b`, for faces also `c`, are numbers of

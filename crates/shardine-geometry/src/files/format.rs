@@ -2,9 +2,10 @@
 
 use std::io::{Read, Seek, Write};
 
+use super::keyed::KeyedTable;
 use super::ply::holds;
 use super::*;
-use crate::{GeometryKind, GeometrySchema, GeometrySink, GeometrySource};
+use crate::{GeometryKind, GeometrySchema, GeometrySink, GeometrySource, TableSource};
 
 /// A format of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,38 @@ impl FileFormat {
             Self::ArrowIpc => Box::new(IpcReader::open(input, options)?),
             #[cfg(not(feature = "tables"))]
             Self::Parquet | Self::ArrowIpc => return Err(self.left_out()),
+        })
+    }
+
+    /// Reads a table of this format whose rows are named by the columns `keys`, which are whole
+    /// numbers. All other columns are attributes.
+    ///
+    /// CSV is read twice, first for the types of attributes.
+    pub fn open_table<R: Read + Seek + Send + 'static>(
+        self,
+        input: R,
+        keys: &[&str],
+    ) -> Result<Box<dyn TableSource + Send>, GeometryError> {
+        Ok(match self {
+            Self::Csv => {
+                let (raw, columns) = keyed::open_csv(input, keys)?;
+                Box::new(KeyedTable::new(raw, &columns, keys)?)
+            }
+            #[cfg(feature = "tables")]
+            Self::Parquet => {
+                let (raw, columns) = tables::ParquetRows::open(input, keyed::BATCH_ROWS)?;
+                Box::new(KeyedTable::new(raw, &columns, keys)?)
+            }
+            #[cfg(feature = "tables")]
+            Self::ArrowIpc => {
+                let (raw, columns) = tables::IpcRows::open(input)?;
+                Box::new(KeyedTable::new(raw, &columns, keys)?)
+            }
+            #[cfg(not(feature = "tables"))]
+            Self::Parquet | Self::ArrowIpc => return Err(self.left_out()),
+            Self::Npy | Self::Obj | Self::Ply | Self::Swc => {
+                return Err(cannot_hold(self.name(), "a table; use CSV, Parquet or Arrow IPC"));
+            }
         })
     }
 

@@ -16,7 +16,7 @@ mod csv_read;
 mod csv_write;
 mod edges;
 mod format;
-mod grouped;
+mod keyed;
 mod lines;
 mod npy;
 mod obj;

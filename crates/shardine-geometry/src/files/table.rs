@@ -3,13 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
-use super::columns::{cast, is_number, pick, plain, plain_type};
-use super::grouped::Grouped;
+use super::columns::{cast, is_number, kept, kept_type, pick, plain};
 use super::options::{ReadOptions, usual_name};
 use super::{cannot_hold, invalid};
 use crate::{Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, Links, OBJECT_ID};
@@ -108,18 +105,7 @@ impl Mapping {
         let mut attributes = Vec::new();
         for &at in &self.attributes {
             let field = columns.field(at);
-            let Some(plain) = plain_type(field.data_type()) else {
-                return Err(invalid(
-                    format,
-                    format!("column {}", field.name()),
-                    format!(
-                        "its type {} is none that attributes have: numbers, Booleans, strings, \
-                         lists of numbers of one length",
-                        field.data_type()
-                    ),
-                ));
-            };
-            attributes.push(Field::new(field.name(), plain, field.is_nullable()));
+            attributes.push(attribute_field(format, field)?);
         }
         let schema = GeometrySchema {
             kind: options.kind,
@@ -138,6 +124,62 @@ impl Mapping {
         }
         Ok(schema)
     }
+}
+
+/// An attribute as it is in batches.
+pub(super) fn attribute_field(format: &'static str, field: &Field) -> Result<Field, GeometryError> {
+    match kept_type(field.data_type()) {
+        Some(kept) => Ok(Field::new(field.name(), kept, field.is_nullable())),
+        None => Err(invalid(
+            format,
+            format!("column {}", field.name()),
+            format!(
+                "its type {} is none that attributes have: numbers, Booleans, strings, lists of \
+                 numbers of one length",
+                field.data_type()
+            ),
+        )),
+    }
+}
+
+/// The values of an attribute as they are in batches.
+pub(super) fn attribute_column(
+    format: &'static str,
+    rows: &RecordBatch,
+    column: usize,
+) -> Result<ArrayRef, GeometryError> {
+    kept(rows.column(column)).ok_or_else(|| {
+        let name = rows.schema_ref().field(column).name().clone();
+        invalid(format, format!("column {name}"), "its strings are too many")
+    })
+}
+
+/// A column that must have a number of one type in each row. `before` rows have been read.
+pub(super) fn number_column(
+    format: &'static str,
+    rows: &RecordBatch,
+    column: usize,
+    data_type: &DataType,
+    before: u64,
+) -> Result<ArrayRef, GeometryError> {
+    let field = rows.schema_ref().field(column);
+    let array = rows.column(column);
+    let at = |row: usize| {
+        format!("row {}, column {}", before.saturating_add(row as u64 + 1), field.name())
+    };
+    if array.null_count() > 0 {
+        let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or(0);
+        return Err(invalid(format, at(row), "the value is missing"));
+    }
+    let array = plain(array).unwrap_or_else(|| array.clone());
+    cast(&array, data_type).map_err(|row| match row {
+        Some(row) => invalid(format, at(row), format!("the value does not fit into {data_type}")),
+        None => invalid(
+            format,
+            format!("column {}", field.name()),
+            format!("it should hold numbers and is of type {}", field.data_type()),
+        ),
+    })
 }
 
 /// x, then y and z as far as there are columns.
@@ -159,7 +201,8 @@ pub(super) struct Assembler {
     mapping: Mapping,
     pub schema: GeometrySchema,
     columns: SchemaRef,
-    grouped: Option<Grouped>,
+    /// The attributes of objects.
+    pub object_columns: Vec<String>,
     /// Rows of the table and vertices so far.
     rows: u64,
     vertices: u64,
@@ -174,12 +217,13 @@ impl Assembler {
         let names: Vec<&str> = columns.fields().iter().map(|field| field.name().as_str()).collect();
         let mapping = Mapping::new(format, &names, options)?;
         let schema = mapping.schema(format, columns, options)?;
-        let grouped = match schema.objects && !mapping.is_ends() {
-            true => Grouped::new(format, options.kind),
-            false => None,
+        // A row with both ends is an object, and so is what else is in it.
+        let object_columns = match mapping.is_ends() {
+            true => schema.vertex_attributes.iter().map(|field| field.name().clone()).collect(),
+            false => Vec::new(),
         };
         let columns = schema.vertex_columns();
-        Ok(Self { format, mapping, schema, columns, grouped, rows: 0, vertices: 0 })
+        Ok(Self { format, mapping, schema, columns, object_columns, rows: 0, vertices: 0 })
     }
 
     /// The vertices of the next rows of the table.
@@ -208,18 +252,10 @@ impl Assembler {
                     Arc::new(Int64Array::from_iter_values(first..first + rows.num_rows() as i64))
                 }
             };
-            if let Some(grouped) = &mut self.grouped {
-                for &id in ids.as_primitive::<Int64Type>().values() {
-                    grouped.push(id)?;
-                }
-            }
             arrays.push(self.for_each_vertex(ids)?);
         }
         for &column in &self.mapping.attributes {
-            let attribute = plain(rows.column(column)).ok_or_else(|| {
-                let name = rows.schema_ref().field(column).name().clone();
-                invalid(self.format, format!("column {name}"), "its strings are too many")
-            })?;
+            let attribute = attribute_column(self.format, rows, column)?;
             arrays.push(self.for_each_vertex(attribute)?);
         }
         let vertices = RecordBatch::try_new(self.columns.clone(), arrays)?;
@@ -230,38 +266,13 @@ impl Assembler {
         Ok(GeometryBatch { first_row, vertices, links })
     }
 
-    /// There are no more rows.
-    pub fn end(&mut self) -> Result<(), GeometryError> {
-        self.grouped.as_mut().map_or(Ok(()), Grouped::end)
-    }
-
-    /// A column that must have a number of one type in each row.
     fn numbers(
         &self,
         rows: &RecordBatch,
         column: usize,
         data_type: &DataType,
     ) -> Result<ArrayRef, GeometryError> {
-        let field = rows.schema_ref().field(column);
-        let array = rows.column(column);
-        let at = |row: usize| {
-            format!("row {}, column {}", self.rows.saturating_add(row as u64 + 1), field.name())
-        };
-        if array.null_count() > 0 {
-            let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or(0);
-            return Err(invalid(self.format, at(row), "the value is missing"));
-        }
-        let array = plain(array).unwrap_or_else(|| array.clone());
-        cast(&array, data_type).map_err(|row| match row {
-            Some(row) => {
-                invalid(self.format, at(row), format!("the value does not fit into {data_type}"))
-            }
-            None => invalid(
-                self.format,
-                format!("column {}", field.name()),
-                format!("it should hold numbers and is of type {}", field.data_type()),
-            ),
-        })
+        number_column(self.format, rows, column, data_type, self.rows)
     }
 
     /// A value for each vertex, of one for each row.

@@ -22,7 +22,9 @@ mod offsets;
 mod ragged;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
-pub use build::{BuildOptions, Builder, BuiltObjects, BuiltStore, GridArray};
+pub use build::{
+    BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, GridArray, ObjectArray,
+};
 pub use documents::{
     Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,
 };

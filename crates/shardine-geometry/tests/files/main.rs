@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod keyed;
 mod meshes;
 mod rows;
 #[cfg(feature = "tables")]

@@ -81,8 +81,6 @@ fn a_line_has_both_ends_in_a_row_or_two_rows() {
     assert_eq!(again.rows, rows);
     let named = b"x0,x1,object_id\n1,2,-5\n";
     assert_eq!(read(FileFormat::Csv, named, &options).unwrap().rows[2], "2.0,-5");
-    let short = b"x,object_id\n1,1\n2,1\n3,2\n";
-    assert!(refused(FileFormat::Csv, short, GeometryKind::Lines).contains("object 2"));
 }
 
 #[test]
@@ -96,7 +94,6 @@ fn errors_name_line_and_column() {
         ("a,b\n1,2\n", points, "there is no column x; name the axes, which are among: a, b"),
         ("x,x\n1,2\n", points, "two columns have this name"),
         ("x,y\n1,2\n", GeometryKind::Polylines, "column object_id: it is missing"),
-        ("x,object_id\n1,5\n2,6\n3,5\n", GeometryKind::Polylines, "row 3: object 5 comes again"),
         ("x0,y0,x1\n1,2,3\n", GeometryKind::Lines, "column y1"),
         ("x0,x1,x\n1,2,3\n", GeometryKind::Lines, "column x: it would be both"),
         ("", points, "there is no column x"),

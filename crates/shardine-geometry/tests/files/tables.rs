@@ -137,3 +137,16 @@ fn damaged_files_are_answered() {
         }
     }
 }
+
+#[test]
+fn halves_stay_halves() {
+    let halves: Vec<half::f16> = [0.5, -2.0].map(half::f16::from_f32).to_vec();
+    let column = Arc::new(arrow_array::Float16Array::from(halves));
+    let x = Arc::new(Float64Array::from(vec![1.0, 2.0]));
+    let bytes = stream(vec![("x", x), ("h", column)]);
+    let options = ReadOptions::new(GeometryKind::Points);
+    let found = read(FileFormat::ArrowIpc, &bytes, &options).unwrap();
+    assert_eq!(*found.schema.vertex_attributes[0].data_type(), DataType::Float16);
+    // As text they are the same numbers.
+    assert_eq!(found.rows[1..], ["1.0,0.5", "2.0,-2.0"]);
+}

@@ -95,6 +95,7 @@ pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
 pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use vectors_write::{
-    WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,
+    ObjectTables, WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,
+    write_vectors_with,
 };
 pub use verify::{VerifyOptions, verify};

@@ -37,7 +37,6 @@ pub struct PlyReader<R> {
     link_columns: SchemaRef,
     /// Links that came before the vertices.
     early: std::collections::VecDeque<Links>,
-    ended: bool,
 }
 
 /// Whether an element or its property is the list of a face's vertices.
@@ -109,7 +108,6 @@ impl<R: Read + Seek> PlyReader<R> {
             given: 0,
             link_columns: Arc::new(link_columns),
             early: Default::default(),
-            ended: false,
         })
     }
 }
@@ -268,12 +266,6 @@ impl<R: Read> GeometrySource for PlyReader<R> {
                 _ => self.skip()?,
             }
         }
-        if let Some(links) = self.early.pop_front() {
-            return Ok(Some(self.only(links)));
-        }
-        if !std::mem::replace(&mut self.ended, true) {
-            self.assembler.end()?;
-        }
-        Ok(None)
+        Ok(self.early.pop_front().map(|links| self.only(links)))
     }
 }

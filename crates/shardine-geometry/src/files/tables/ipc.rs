@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
+use arrow_array::RecordBatch;
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::SchemaRef;
@@ -9,6 +10,7 @@ use arrow_schema::SchemaRef;
 use super::messages::Messages;
 use super::{TableRows, guarded, stored_columns, stored_rows};
 use crate::files::invalid;
+use crate::files::keyed::RawRows;
 use crate::files::options::ReadOptions;
 use crate::files::table::Assembler;
 use crate::{GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource};
@@ -18,18 +20,12 @@ const IPC: &str = "Arrow IPC";
 /// What a file begins and ends with. A stream has neither.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
-/// Reads a table from an Arrow IPC file (Feather, version 2) or stream, uncompressed or compressed
-/// with lz4 or zstd.
-///
-/// A batch of the file is in memory as a whole.
-pub struct IpcReader<R> {
-    messages: Messages<BufReader<R>>,
-    rows: TableRows,
-}
+/// The rows of an Arrow IPC file or stream, whatever its columns mean.
+pub(in crate::files) struct IpcRows<R>(Messages<BufReader<R>>);
 
-impl<R: Read + Seek> IpcReader<R> {
-    /// Reads the schema.
-    pub fn open(mut input: R, options: &ReadOptions) -> Result<Self, GeometryError> {
+impl<R: Read + Seek> IpcRows<R> {
+    /// Reads the header. Returns the columns too.
+    pub fn open(mut input: R) -> Result<(Self, SchemaRef), GeometryError> {
         let start = input.stream_position()?;
         let mut beginning = Vec::new();
         (&mut input).take(8).read_to_end(&mut beginning)?;
@@ -53,8 +49,33 @@ impl<R: Read + Seek> IpcReader<R> {
         let input = BufReader::new(input);
         let open = || Messages::open(input, end.saturating_sub(data));
         let (messages, schema) = guarded(IPC, "header", open)?;
-        let assembler = Assembler::new(IPC, &schema, options)?;
-        Ok(Self { messages, rows: TableRows::new(assembler, options.rows()) })
+        Ok((Self(messages), schema))
+    }
+}
+
+impl<R: Read> RawRows for IpcRows<R> {
+    const FORMAT: &'static str = IPC;
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, GeometryError> {
+        guarded(IPC, "batch", || self.0.next())
+    }
+}
+
+/// Reads a table from an Arrow IPC file (Feather, version 2) or stream, uncompressed or compressed
+/// with lz4 or zstd.
+///
+/// A batch of the file is in memory as a whole.
+pub struct IpcReader<R> {
+    raw: IpcRows<R>,
+    rows: TableRows,
+}
+
+impl<R: Read + Seek> IpcReader<R> {
+    /// Reads the schema.
+    pub fn open(input: R, options: &ReadOptions) -> Result<Self, GeometryError> {
+        let (raw, columns) = IpcRows::open(input)?;
+        let assembler = Assembler::new(IPC, &columns, options)?;
+        Ok(Self { raw, rows: TableRows::new(assembler, options.rows()) })
     }
 }
 
@@ -74,8 +95,12 @@ impl<R: Read> GeometrySource for IpcReader<R> {
     }
 
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
-        let Self { messages, rows } = self;
-        rows.next(|| guarded(IPC, "batch", || messages.next()))
+        let Self { raw, rows } = self;
+        rows.next(|| raw.next())
+    }
+
+    fn object_columns(&self) -> &[String] {
+        &self.rows.assembler.object_columns
     }
 }
 

@@ -4,7 +4,9 @@ mod ipc;
 mod messages;
 mod parquet;
 
+pub(super) use ipc::IpcRows;
 pub use ipc::{IpcReader, IpcWriter};
+pub(super) use parquet::ParquetRows;
 pub use parquet::{ParquetReader, ParquetWriter};
 
 use std::collections::VecDeque;
@@ -43,10 +45,7 @@ impl TableRows {
             let Some(mut rows) = self.waiting.pop_front() else {
                 match read()? {
                     Some(rows) => self.waiting.push_back(rows),
-                    None => {
-                        self.ended = true;
-                        self.assembler.end()?;
-                    }
+                    None => self.ended = true,
                 }
                 continue;
             };

@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -13,15 +14,42 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::{TableRows, guarded, stored_columns, stored_rows};
+use crate::files::keyed::RawRows;
 use crate::files::options::ReadOptions;
 use crate::files::table::Assembler;
 use crate::{GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource};
 
 const PARQUET: &str = "Parquet";
 
+/// The rows of a Parquet file, whatever its columns mean.
+pub(in crate::files) struct ParquetRows(ParquetRecordBatchReader);
+
+impl ParquetRows {
+    /// Gives so many rows at a time. Returns the columns too.
+    pub fn open<R: Read + Seek + Send + 'static>(
+        input: R,
+        batch_rows: usize,
+    ) -> Result<(Self, SchemaRef), GeometryError> {
+        let input = Shared::new(input)?;
+        let builder =
+            guarded(PARQUET, "footer", || ParquetRecordBatchReaderBuilder::try_new(input))?;
+        let columns = builder.schema().clone();
+        let build = || builder.with_batch_size(batch_rows).build();
+        Ok((Self(guarded(PARQUET, "footer", build)?), columns))
+    }
+}
+
+impl RawRows for ParquetRows {
+    const FORMAT: &'static str = PARQUET;
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, GeometryError> {
+        guarded(PARQUET, "row group", || self.0.next().transpose())
+    }
+}
+
 /// Reads a table from a Parquet file, uncompressed or compressed with snappy, zstd or lz4.
 pub struct ParquetReader {
-    reader: ParquetRecordBatchReader,
+    raw: ParquetRows,
     rows: TableRows,
 }
 
@@ -31,13 +59,9 @@ impl ParquetReader {
         input: R,
         options: &ReadOptions,
     ) -> Result<Self, GeometryError> {
-        let input = Shared::new(input)?;
-        let builder =
-            guarded(PARQUET, "footer", || ParquetRecordBatchReaderBuilder::try_new(input))?;
-        let assembler = Assembler::new(PARQUET, builder.schema(), options)?;
-        let build = || builder.with_batch_size(options.rows()).build();
-        let reader = guarded(PARQUET, "footer", build)?;
-        Ok(Self { reader, rows: TableRows::new(assembler, options.rows()) })
+        let (raw, columns) = ParquetRows::open(input, options.rows())?;
+        let assembler = Assembler::new(PARQUET, &columns, options)?;
+        Ok(Self { raw, rows: TableRows::new(assembler, options.rows()) })
     }
 }
 
@@ -47,8 +71,12 @@ impl GeometrySource for ParquetReader {
     }
 
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
-        let Self { reader, rows } = self;
-        rows.next(|| guarded(PARQUET, "row group", || reader.next().transpose()))
+        let Self { raw, rows } = self;
+        rows.next(|| raw.next())
+    }
+
+    fn object_columns(&self) -> &[String] {
+        &self.rows.assembler.object_columns
     }
 }
 

@@ -6,7 +6,8 @@ use super::BuildOptions;
 use super::cells::VertexCells;
 use super::columns::FinishedColumn;
 use super::links::{LinkCells, LinkPart};
-use super::objects::{MANIFESTS, ObjectRows};
+use super::objects::{MANIFESTS, ObjectRows, RowBlocks};
+use super::tables::{ObjectArray, ObjectValues};
 use crate::zarr_vectors::{
     ChunkCoords, Convention, GridDocument, Level, LinkFamily, ObjectIndex, ObjectLayout, Root,
     Scalar, SpaceAxis, VERSION, kind_name,
@@ -29,6 +30,8 @@ pub struct BuiltStore {
     pub(super) links: Option<LinkCells>,
     pub(super) link_columns: Vec<FinishedColumn>,
     pub(super) objects: Option<ObjectRows>,
+    pub(super) object_values: Vec<ObjectValues>,
+    pub(super) groups: Option<RowBlocks>,
 }
 
 /// An array with one cell for each chunk of space.
@@ -77,6 +80,33 @@ impl BuiltStore {
     /// The objects, if there are any.
     pub fn objects(&self) -> Option<BuiltObjects<'_>> {
         self.objects.as_ref().map(BuiltObjects)
+    }
+
+    /// The groups of objects, if there are any.
+    pub fn object_groups(&self) -> Option<BuiltGroups<'_>> {
+        self.groups.as_ref().map(BuiltGroups)
+    }
+
+    /// All arrays with a row for each object, but those of the index.
+    pub fn object_arrays(&self) -> Vec<ObjectArray> {
+        let tables = self.object_values.iter().enumerate();
+        tables.flat_map(|(number, table)| table.arrays(number)).collect()
+    }
+
+    /// Replaces the contents of `out` with the elements of `count` rows of an array, from row
+    /// `start` on.
+    pub fn read_object_rows(
+        &self,
+        array: &ObjectArray,
+        start: u64,
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), GeometryError> {
+        out.clear();
+        match self.object_values.get(array.table) {
+            Some(table) => table.read(array.column, start, count, out),
+            None => Ok(()),
+        }
     }
 
     /// All arrays with one cell for each chunk.
@@ -243,6 +273,9 @@ impl BuiltStore {
             };
             add("0/object_index", index.write());
         }
+        if !self.object_values.is_empty() {
+            add("0/object_attributes", Map::new());
+        }
         let level = self.level();
         let axes: Vec<String> = self.schema.axes.iter().map(|axis| axis.name.clone()).collect();
         add("0", level.write(&axes));
@@ -347,5 +380,40 @@ impl BuiltObjects<'_> {
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), GeometryError> {
         self.0.read_manifests(block, each)
+    }
+}
+
+/// The groups of objects of a store.
+#[derive(Clone, Copy)]
+pub struct BuiltGroups<'a>(&'a RowBlocks);
+
+impl BuiltGroups<'_> {
+    /// Groups that are stored together, at most.
+    pub const BLOCK: u64 = MANIFESTS;
+
+    /// How many there are, those without members included.
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the attributes of their array say.
+    pub fn attributes(&self) -> Map<String, Value> {
+        let attributes = json!({"zv_array": "groups", "num_groups": self.len()});
+        attributes.as_object().cloned().unwrap_or_default()
+    }
+
+    /// Hands the members of each group of a block of [`BLOCK`](Self::BLOCK) to `each`, as ids of 64
+    /// bits.
+    pub fn read_members(
+        &self,
+        block: u64,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), GeometryError> {
+        self.0.read(block, each)
     }
 }

@@ -32,8 +32,14 @@ impl RowForm {
         self.object.map_or(0, |at| number(bytes, at) as i64)
     }
 
-    fn segment(&self, bytes: &[u8]) -> u64 {
+    pub fn segment(&self, bytes: &[u8]) -> u64 {
         self.segment.map_or(0, |at| number(bytes, at))
+    }
+
+    pub fn set_segment(&self, bytes: &mut [u8], segment: u64) {
+        if let Some(place) = self.segment.and_then(|at| bytes.get_mut(at..at + 8)) {
+            place.copy_from_slice(&segment.to_le_bytes());
+        }
     }
 
     /// A coordinate as a float.
@@ -61,7 +67,7 @@ pub(super) enum Arrangement {
     Objects,
     /// The same, each tree from its root down; by the number of a row, its place in that order.
     Trees(Vec<u32>),
-    /// As they came, a fragment for each piece of a path.
+    /// A fragment for each piece of a path, in the order in which pieces began.
     Paths,
 }
 
@@ -284,6 +290,8 @@ impl<'a> Assembly<'a> {
                 cut(fragments, &self.order, &|number| (form.object(row(number)), 0));
             }
             Arrangement::Paths => {
+                // In order already, unless rows of several objects came in turns.
+                self.order.sort_by_key(|&number| form.segment(row(number)));
                 cut(fragments, &self.order, &|number| {
                     (form.object(row(number)), form.segment(row(number)))
                 });

@@ -18,7 +18,7 @@ use crate::zarr_vectors::{AttributeDocument, Categories, Scalar};
 const MOST_TEXT: usize = 64 << 20;
 
 /// The code of a string that is missing, while rows are gathered.
-const MISSING: u32 = u32::MAX;
+pub(super) const MISSING: u32 = u32::MAX;
 
 /// An attribute as it lies in a row.
 #[derive(Debug)]
@@ -76,7 +76,8 @@ pub(super) fn attribute_columns(
 }
 
 impl AttributeColumn {
-    fn new(field: &Field, at: usize) -> Result<Self, GeometryError> {
+    /// The attribute of a field, from byte `at` of a row on.
+    pub fn new(field: &Field, at: usize) -> Result<Self, GeometryError> {
         let name = field.name().clone();
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             let reason = "cannot be the name of an array".to_owned();
@@ -96,6 +97,31 @@ impl AttributeColumn {
         Ok(Self { name, scalar, values, at, strings })
     }
 
+    /// The type of its values in a row.
+    pub fn scalar(&self) -> Scalar {
+        self.scalar
+    }
+
+    /// How many values a row has.
+    pub fn values(&self) -> usize {
+        self.values
+    }
+
+    /// Whether it is of strings.
+    pub fn is_text(&self) -> bool {
+        self.strings.is_some()
+    }
+
+    /// Its strings by their codes in rows; `None` if it is of numbers.
+    pub fn into_words(self) -> Option<Vec<String>> {
+        let codes = self.strings?.codes;
+        let mut words = vec![String::new(); codes.len()];
+        for (word, code) in codes {
+            words[code as usize] = word;
+        }
+        Some(words)
+    }
+
     /// Bytes of its values in a row.
     pub fn size(&self) -> usize {
         self.scalar.size() * self.values
@@ -108,7 +134,16 @@ impl AttributeColumn {
         rows: &mut [u8],
         width: usize,
     ) -> Result<(), GeometryError> {
-        let column = find(batch, &self.name)?;
+        self.fill_from(find(batch, &self.name)?, rows, width)
+    }
+
+    /// Copies a column to its place in rows of `width` bytes.
+    pub fn fill_from(
+        &mut self,
+        column: &ArrayRef,
+        rows: &mut [u8],
+        width: usize,
+    ) -> Result<(), GeometryError> {
         if let Some(strings) = &mut self.strings {
             let codes = codes(column, strings, &self.name)?;
             for (row, code) in rows.chunks_exact_mut(width).zip(codes) {
@@ -259,6 +294,7 @@ pub(super) fn put(
 fn missing_float(scalar: Scalar) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
     match scalar {
+        Scalar::Float16 => bytes[..2].copy_from_slice(&[0x00, 0x7e]),
         Scalar::Float32 => bytes[..4].copy_from_slice(&f32::NAN.to_le_bytes()),
         Scalar::Float64 => bytes = f64::NAN.to_le_bytes(),
         _ => return None,

@@ -8,27 +8,40 @@
 mod built;
 mod cells;
 mod columns;
+mod groups;
 mod links;
+#[cfg(test)]
+mod object_tests;
 mod objects;
+mod options;
+mod paths;
 mod space;
 mod store;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod trees;
 
-pub use built::{BuiltObjects, BuiltStore, GridArray};
+pub use built::{BuiltGroups, BuiltObjects, BuiltStore, GridArray};
+pub use options::BuildOptions;
+pub use tables::ObjectArray;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use arrow_schema::Fields;
 
 use crate::sort::{Sorter, Spool};
 use crate::zarr_vectors::Scalar;
 use crate::{GeometryBatch, GeometryError, GeometryKind, GeometrySchema, OBJECT_ID};
 use cells::{Arrangement, Assembly, Bins, RowForm, VertexCells};
 use columns::{AttributeColumn, attribute_columns, each_coordinate, find, put};
+use groups::GroupTable;
 use links::{LinkEnd, LinkInput, LinkSorter, PlaceSorter, Stored};
-use objects::{FragmentSorter, Limits};
+use objects::{FragmentSorter, Limits, ObjectRows, ObjectShape};
+use paths::PathRuns;
 use space::Space;
+use tables::{ObjectTable, Repeats, id_column};
 use trees::Trees;
 
 /// The name of the format in messages.
@@ -40,37 +53,6 @@ fn invalid(place: impl Into<String>, reason: impl Into<String>) -> GeometryError
 
 /// The least memory: with less, a chunk of common size would be refused.
 const LEAST_MEMORY: u64 = 8 << 20;
-
-/// How a store is built.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct BuildOptions {
-    /// The edges of a chunk.
-    pub chunk: Vec<f64>,
-    /// The edges of a bin, if chunks are divided.
-    pub bin: Option<Vec<f64>>,
-    /// The memory for rows, in bytes; 8 MiB if it is less.
-    pub memory: u64,
-}
-
-impl BuildOptions {
-    /// Chunks with these edges, rows in up to 256 MiB of memory.
-    pub fn new(chunk: &[f64]) -> Self {
-        Self { chunk: chunk.to_vec(), bin: None, memory: 256 << 20 }
-    }
-
-    /// Divides chunks into bins with these edges.
-    pub fn bin(mut self, bin: Option<&[f64]>) -> Self {
-        self.bin = bin.map(<[f64]>::to_vec);
-        self
-    }
-
-    /// Sets the memory for rows.
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-}
 
 /// Gathers batches of a set.
 pub struct Builder<'a> {
@@ -87,28 +69,13 @@ pub struct Builder<'a> {
     low: Vec<f64>,
     high: Vec<f64>,
     count: u64,
-    path: PathState,
+    paths: Option<PathRuns<'a>>,
+    /// Of columns of vertices, and of a table of objects.
+    object_columns: Option<ObjectTable<'a>>,
+    object_table: Option<ObjectTable<'a>>,
+    groups: Option<GroupTable<'a>>,
     rows: Vec<u8>,
     keys: Vec<u128>,
-}
-
-/// The piece of a path that the last row belongs to.
-#[derive(Debug, Default)]
-struct PathState {
-    last: Option<(i64, u128)>,
-    segment: u64,
-}
-
-impl PathState {
-    /// The piece that a row belongs to: a new one with each object and each chunk.
-    fn next(&mut self, object: i64, chunk: u128) -> u64 {
-        let now = Some((object, chunk));
-        if self.last.is_some() && self.last != now {
-            self.segment += 1;
-        }
-        self.last = now;
-        self.segment
-    }
 }
 
 impl<'a> Builder<'a> {
@@ -126,6 +93,11 @@ impl<'a> Builder<'a> {
         let memory = options.memory.max(LEAST_MEMORY);
         let options = &BuildOptions { memory, ..options.clone() };
         let space = Space::new(&options.chunk, schema.axes.len())?;
+        let is_of_objects = |name: &String| options.object_columns.contains(name);
+        let attributes = schema.vertex_attributes.iter().cloned();
+        let (of_objects, of_vertices): (Vec<_>, Vec<_>) =
+            attributes.partition(|field| is_of_objects(field.name()));
+        let schema = &GeometrySchema { vertex_attributes: of_vertices.into(), ..schema.clone() };
         let bins = options.bin.as_deref().map(|bin| Bins::new(bin, &space)).transpose()?;
         if bins.is_some() && kind == GeometryKind::Points && schema.objects {
             let reason = "cannot be combined with object ids: zarr-vectors takes the fragments of \
@@ -158,6 +130,14 @@ impl<'a> Builder<'a> {
                 Some(LinkInput::new(spool, ends, columns, row, memory / 8))
             }
         };
+        let object_columns = match of_objects.is_empty() {
+            true => None,
+            false if object.is_none() => return Err(no_objects()),
+            false => {
+                let fields = of_objects.into();
+                Some(ObjectTable::new(spool, &fields, Repeats::Equal, memory / 16)?)
+            }
+        };
         let rank = schema.axes.len();
         Ok(Self {
             spool,
@@ -173,7 +153,10 @@ impl<'a> Builder<'a> {
             low: vec![f64::INFINITY; rank],
             high: vec![f64::NEG_INFINITY; rank],
             count: 0,
-            path: PathState::default(),
+            paths: is_path(kind).then(|| PathRuns::new(spool, memory / 16)),
+            object_columns,
+            object_table: None,
+            groups: None,
             rows: Vec::new(),
             keys: Vec::new(),
         })
@@ -201,6 +184,11 @@ impl<'a> Builder<'a> {
             column.fill(&batch.vertices, &mut self.rows, width)?;
         }
         self.number(batch)?;
+        if let Some(table) = &mut self.object_columns {
+            let form = &self.form;
+            let ids = self.rows.chunks_exact(width.max(1)).map(|row| form.object(row));
+            table.push(&batch.vertices, ids)?;
+        }
         for (key, row) in self.keys.iter().zip(self.rows.chunks_exact(width.max(1))) {
             self.vertices.push(*key, row)?;
         }
@@ -255,10 +243,7 @@ impl<'a> Builder<'a> {
         }
         let ids = match self.schema.objects {
             true => {
-                let column = find(&batch.vertices, OBJECT_ID)?;
-                columns::check_nulls(column, OBJECT_ID)?;
-                let wrong = || invalid(format!("column {OBJECT_ID}"), "must be of 64-bit integers");
-                Some(column.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?.values())
+                Some(id_column(&batch.vertices, OBJECT_ID)?.as_primitive::<Int64Type>().values())
             }
             false => None,
         };
@@ -278,11 +263,50 @@ impl<'a> Builder<'a> {
             };
             put(row, number);
             put(object, id as u64);
-            if segment.is_some() {
-                put(segment, self.path.next(id, self.keys[at]));
+            if let Some(paths) = &mut self.paths {
+                put(segment, paths.next(id, self.keys[at])?);
             }
         }
         Ok(())
+    }
+
+    /// Announces a table with these attributes of objects, whose rows follow with
+    /// [`push_objects`](Self::push_objects).
+    pub fn object_attributes(&mut self, attributes: &Fields) -> Result<(), GeometryError> {
+        if self.form.object.is_none() {
+            return Err(no_objects());
+        }
+        if attributes.is_empty() {
+            return Err(invalid("attributes of objects", "there are none: no column has any"));
+        }
+        let known = self.object_columns.iter().flat_map(|table| table.names());
+        if let Some(twice) = known.into_iter().find(|name| attributes.find(name).is_some()) {
+            let reason = "is an attribute of objects in two tables";
+            return Err(invalid(format!("column {twice}"), reason));
+        }
+        let memory = self.options.memory / 16;
+        let table = ObjectTable::new(self.spool, attributes, Repeats::Refused, memory)?;
+        self.object_table = Some(table);
+        Ok(())
+    }
+
+    /// Adds the attributes of some objects, each in the row of its [`OBJECT_ID`], in any order. An
+    /// object may have no row, and not several.
+    pub fn push_objects(&mut self, rows: &RecordBatch) -> Result<(), GeometryError> {
+        match &mut self.object_table {
+            Some(table) => table.push_table(rows),
+            None => Err(invalid("attributes of objects", "have not been announced")),
+        }
+    }
+
+    /// Adds members of groups, in any order: rows with the columns [`GROUP`](crate::GROUP), which
+    /// is a number from 0 on, and [`OBJECT_ID`].
+    pub fn push_groups(&mut self, rows: &RecordBatch) -> Result<(), GeometryError> {
+        if self.form.object.is_none() {
+            return Err(no_objects());
+        }
+        let (spool, memory) = (self.spool, self.options.memory / 32);
+        self.groups.get_or_insert_with(|| GroupTable::new(spool, memory)).push(rows)
     }
 
     /// Puts the store together.
@@ -298,6 +322,7 @@ impl<'a> Builder<'a> {
             return Err(invalid("the input", "has no rows, and a store must have some"));
         }
         let Self { spool, options, schema, space, bins, form, columns, links, trees, .. } = self;
+        let Self { paths, object_columns, object_table, groups, .. } = self;
         let memory = options.memory;
         let limits = Limits { spool, memory: memory / 8, most: memory / 4, check };
         let arrangement = match (schema.kind, bins, &trees) {
@@ -314,10 +339,17 @@ impl<'a> Builder<'a> {
         let mut fragments =
             form.object.map(|_| FragmentSorter::new(spool, is_path(schema.kind), memory / 16));
         let mut places = links.as_ref().map(|_| PlaceSorter::new(spool, memory / 16));
+        let mut joined = match paths {
+            Some(paths) => paths.join(&limits)?,
+            None => None,
+        };
         let mut assembly = Assembly::new(form, &arrangement, &columns, spool);
         let (mut merge, mut rows, mut done) = (self.vertices.merge(), Vec::new(), 0);
         while let Some(key) = next_chunk(&mut merge, &mut rows, &limits, &space)? {
             check()?;
+            if let Some(joined) = &mut joined {
+                joined.apply(key, &mut rows, &form, &limits)?;
+            }
             assembly.add(&mut cells, key, &rows)?;
             let row = |number: u32| &rows[number as usize * form.width..][..form.width];
             if let Some(places) = &mut places {
@@ -340,7 +372,7 @@ impl<'a> Builder<'a> {
             done += (rows.len() / form.width.max(1)) as u64;
             progress(done);
         }
-        drop((merge, rows));
+        drop((merge, rows, joined));
         let width = if is_path(schema.kind) { 2 } else { schema.kind.link_width() };
         let (mut links, link_columns) = match links {
             Some(mut links) => {
@@ -354,12 +386,25 @@ impl<'a> Builder<'a> {
             let within = schema.kind.link_width() > 0;
             LinkSorter::new(spool, &space, width, row, within, memory / 8)
         });
+        let shape = match schema.kind {
+            GeometryKind::Lines => ObjectShape::Line,
+            GeometryKind::Skeletons => ObjectShape::Tree,
+            _ => ObjectShape::Any,
+        };
         let objects = match fragments {
-            Some(sorter) => {
-                Some(sorter.finish(&space, trees.is_some(), link_sorter.as_mut(), &limits)?)
-            }
+            Some(sorter) => Some(sorter.finish(&space, shape, link_sorter.as_mut(), &limits)?),
             None => None,
         };
+        let with_objects = |objects: &Option<ObjectRows>| match objects {
+            Some(objects) => {
+                let tables = object_columns.into_iter().chain(object_table);
+                let tables = tables.map(|table| table.finish(objects, &limits));
+                let groups = groups.map(|groups| groups.finish(objects, &limits));
+                Ok((tables.collect::<Result<Vec<_>, _>>()?, groups.transpose()?))
+            }
+            None => Ok::<_, GeometryError>((Vec::new(), None)),
+        };
+        let (object_values, groups) = with_objects(&objects)?;
         let stored = if trees.is_some() { Stored::Branches } else { Stored::All };
         drop((trees, arrangement));
         if let (Some(links), Some(places), Some(sorter)) = (links.take(), places, &mut link_sorter)
@@ -384,8 +429,15 @@ impl<'a> Builder<'a> {
             links: links.filter(|links| links.arrays() > 0),
             link_columns,
             objects,
+            object_values,
+            groups: groups.filter(|groups| groups.len() > 0),
         })
     }
+}
+
+fn no_objects() -> GeometryError {
+    let reason = "there are none: points without the column object_id have no objects";
+    invalid("objects", reason)
 }
 
 /// The rows of the next chunk.

@@ -6,8 +6,32 @@ use super::links::{LinkEnd, LinkSorter};
 use super::space::Space;
 use super::store::ByteStore;
 use crate::GeometryError;
-use crate::sort::{Sorter, Spool};
+use crate::sort::{Merge, Sorter, Spool};
 use crate::zarr_vectors::{Block, FragmentRef, encode_manifest};
+
+/// The key of an id: keys are in the order of signed numbers.
+pub(super) fn key_of(id: i64) -> u128 {
+    (id as u64 ^ 1 << 63).into()
+}
+
+/// The id that a key stands for.
+pub(super) fn id_of(key: u128) -> i64 {
+    (key as u64 ^ 1 << 63) as i64
+}
+
+/// An error about the pieces of one object.
+pub(super) fn too_many_pieces(error: GeometryError) -> GeometryError {
+    match error {
+        GeometryError::GroupTooLarge { key, bytes, most } => {
+            let reason = format!(
+                "has {bytes} bytes of pieces in chunks, and there is room for {most}; choose \
+                 larger chunks, or give more memory"
+            );
+            invalid(format!("object {}", id_of(key)), reason)
+        }
+        error => error,
+    }
+}
 
 /// Manifests that are stored together.
 pub(super) const MANIFESTS: u64 = 16_384;
@@ -40,8 +64,7 @@ impl<'a> FragmentSorter<'a> {
         let mut record = [0; OF_PATH];
         record[..16].copy_from_slice(&chunk.to_le_bytes());
         record[16..20].copy_from_slice(&number.to_le_bytes());
-        // Ids in the order of signed numbers.
-        let key = (fragment.object as u64 ^ 1 << 63).into();
+        let key = key_of(fragment.object);
         if self.paths {
             record[20..28].copy_from_slice(&fragment.segment.to_le_bytes());
             record[28..32].copy_from_slice(&fragment.start.to_le_bytes());
@@ -59,7 +82,7 @@ impl<'a> FragmentSorter<'a> {
     pub fn finish(
         self,
         space: &Space,
-        trees: bool,
+        shape: ObjectShape,
         links: Option<&mut LinkSorter<'_>>,
         limits: &Limits<'_>,
     ) -> Result<ObjectRows, GeometryError> {
@@ -68,15 +91,20 @@ impl<'a> FragmentSorter<'a> {
         let mut merge = self.sorter.merge();
         let (mut rows, mut encoded) = (Vec::new(), Vec::new());
         let mut objects = ObjectRows::new(limits.memory);
-        while let Some(key) = merge.next_group(&mut rows, limits.most)? {
+        while let Some(key) = merge.next_group(&mut rows, limits.most).map_err(too_many_pieces)? {
             (limits.check)()?;
-            let id = (key as u64 ^ 1 << 63) as i64;
+            let id = id_of(key);
             let mut pieces: Vec<Piece> = rows.chunks_exact(width).map(Piece::read).collect();
             if paths {
                 pieces.sort_by_key(|piece| piece.segment);
             }
             let roots: u64 = pieces.iter().map(|piece| u64::from(piece.roots)).sum();
-            if trees && roots != 1 {
+            let vertices: u64 = pieces.iter().map(Piece::vertices).sum();
+            if shape == ObjectShape::Line && vertices != 2 {
+                let reason = format!("a line has 2 vertices, and this one has {vertices}");
+                return Err(invalid(format!("object {id}"), reason));
+            }
+            if shape == ObjectShape::Tree && roots != 1 {
                 let reason = format!(
                     "has {roots} roots, and each skeleton must have one; give each tree an id of its \
                      own, or write a graph"
@@ -107,6 +135,16 @@ impl<'a> FragmentSorter<'a> {
     }
 }
 
+/// What each object has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ObjectShape {
+    Any,
+    /// Two vertices.
+    Line,
+    /// Joined to one root.
+    Tree,
+}
+
 /// What the steps after sorting have to respect.
 #[derive(Clone, Copy)]
 pub(super) struct Limits<'a> {
@@ -130,6 +168,11 @@ struct Piece {
 }
 
 impl Piece {
+    /// How many vertices a piece of a path has.
+    fn vertices(&self) -> u64 {
+        u64::from(self.last - self.first) + 1
+    }
+
     fn read(record: &[u8]) -> Self {
         let small = |at: usize| {
             let bytes = record.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
@@ -147,49 +190,92 @@ impl Piece {
     }
 }
 
-/// The ids and manifests of objects, by id.
-pub(super) struct ObjectRows {
+/// Rows of any length, which are read in blocks.
+pub(super) struct RowBlocks {
     count: u64,
-    first: i64,
-    last: i64,
-    ids: ByteStore,
-    /// The length of each manifest, then its bytes.
-    manifests: ByteStore,
-    /// Where each block of [`MANIFESTS`] begins.
+    /// The length of each row, then its bytes.
+    rows: ByteStore,
+    /// Where each block begins.
     starts: Vec<u64>,
+    block: u64,
 }
 
-impl ObjectRows {
-    fn new(memory: u64) -> Self {
-        let (ids, manifests) = (ByteStore::new(memory / 4), ByteStore::new(memory / 2));
-        Self { count: 0, first: 0, last: 0, ids, manifests, starts: Vec::new() }
-    }
-
-    fn push(&mut self, id: i64, manifest: &[u8], spool: &dyn Spool) -> Result<(), GeometryError> {
-        if self.count == 0 {
-            self.first = id;
-        }
-        self.last = id;
-        if self.count.is_multiple_of(MANIFESTS) {
-            self.starts.push(self.manifests.len());
-        }
-        let len = u32::try_from(manifest.len()).map_err(|_| {
-            invalid(format!("object {id}"), "is in more fragments than can be listed".to_owned())
-        })?;
-        self.count += 1;
-        self.ids.append(&id.to_le_bytes(), spool)?;
-        self.manifests.append(&len.to_le_bytes(), spool)?;
-        self.manifests.append(manifest, spool)
+impl RowBlocks {
+    /// Blocks of `block` rows.
+    pub fn new(memory: u64, block: u64) -> Self {
+        Self { count: 0, rows: ByteStore::new(memory), starts: Vec::new(), block }
     }
 
     pub fn len(&self) -> u64 {
         self.count
     }
 
+    pub fn push(&mut self, row: &[u8], spool: &dyn Spool) -> Result<(), GeometryError> {
+        if self.count.is_multiple_of(self.block) {
+            self.starts.push(self.rows.len());
+        }
+        let len = u32::try_from(row.len()).map_err(|_| {
+            let number = self.count;
+            invalid(format!("row {number}"), format!("of {} bytes is too long", row.len()))
+        })?;
+        self.count += 1;
+        self.rows.append(&len.to_le_bytes(), spool)?;
+        self.rows.append(row, spool)
+    }
+
+    /// Hands each row of a block to `each`.
+    pub fn read(&self, block: u64, each: &mut dyn FnMut(&[u8])) -> Result<(), GeometryError> {
+        let at = usize::try_from(block).unwrap_or(usize::MAX);
+        let Some(&start) = self.starts.get(at) else { return Ok(()) };
+        let end = self.starts.get(at + 1).copied().unwrap_or(self.rows.len());
+        let mut bytes = Vec::new();
+        self.rows.read(start, end - start, &mut bytes)?;
+        let mut rest = &bytes[..];
+        while let Some((len, more)) = rest.split_first_chunk::<4>() {
+            let len = u32::from_le_bytes(*len) as usize;
+            let Some((row, more)) = more.split_at_checked(len) else { break };
+            each(row);
+            rest = more;
+        }
+        Ok(())
+    }
+}
+
+/// The ids and manifests of objects, by id.
+pub(super) struct ObjectRows {
+    first: i64,
+    last: i64,
+    ids: ByteStore,
+    manifests: RowBlocks,
+}
+
+impl ObjectRows {
+    fn new(memory: u64) -> Self {
+        let (ids, manifests) = (ByteStore::new(memory / 4), RowBlocks::new(memory / 2, MANIFESTS));
+        Self { first: 0, last: 0, ids, manifests }
+    }
+
+    fn push(&mut self, id: i64, manifest: &[u8], spool: &dyn Spool) -> Result<(), GeometryError> {
+        if self.len() == 0 {
+            self.first = id;
+        }
+        self.last = id;
+        if u32::try_from(manifest.len()).is_err() {
+            let reason = "is in more fragments than can be listed";
+            return Err(invalid(format!("object {id}"), reason));
+        }
+        self.ids.append(&id.to_le_bytes(), spool)?;
+        self.manifests.push(manifest, spool)
+    }
+
+    pub fn len(&self) -> u64 {
+        self.manifests.len()
+    }
+
     /// Whether ids are 0, 1, 2 and so on.
     pub fn is_counted(&self) -> bool {
         // They ascend.
-        self.first == 0 && u64::try_from(self.last).is_ok_and(|last| last + 1 == self.count)
+        self.first == 0 && u64::try_from(self.last).is_ok_and(|last| last + 1 == self.len())
     }
 
     /// Replaces the contents of `out` with ids from `start` on, of 64 bits each.
@@ -203,18 +289,61 @@ impl ObjectRows {
         block: u64,
         each: &mut dyn FnMut(&[u8]),
     ) -> Result<(), GeometryError> {
-        let at = usize::try_from(block).unwrap_or(usize::MAX);
-        let Some(&start) = self.starts.get(at) else { return Ok(()) };
-        let end = self.starts.get(at + 1).copied().unwrap_or(self.manifests.len());
-        let mut bytes = Vec::new();
-        self.manifests.read(start, end - start, &mut bytes)?;
-        let mut rest = &bytes[..];
-        while let Some((len, more)) = rest.split_first_chunk::<4>() {
-            let len = u32::from_le_bytes(*len) as usize;
-            let Some((manifest, more)) = more.split_at_checked(len) else { break };
-            each(manifest);
-            rest = more;
-        }
-        Ok(())
+        self.manifests.read(block, each)
     }
+}
+
+/// Ids that are named in an error.
+const NAMED: usize = 5;
+
+/// Hands the rows of each object to `each`, in the order of ids: none where there are none. Rows
+/// whose key is that of no object are an error, which calls them `what`.
+pub(super) fn join(
+    objects: &ObjectRows,
+    mut merge: Merge,
+    what: &str,
+    limits: &Limits<'_>,
+    each: &mut dyn FnMut(i64, &[u8]) -> Result<(), GeometryError>,
+) -> Result<(), GeometryError> {
+    let (mut ids, mut rows) = (Vec::new(), Vec::new());
+    let (mut unknown, mut named) = (0u64, Vec::new());
+    let mut next = merge.next_group(&mut rows, limits.most)?;
+    let mut start = 0;
+    while start < objects.len() {
+        (limits.check)()?;
+        let count = (objects.len() - start).min(MANIFESTS);
+        objects.read_ids(start, count, &mut ids)?;
+        for id in ids.as_chunks::<8>().0 {
+            let id = i64::from_le_bytes(*id);
+            while let Some(key) = next.filter(|key| *key < key_of(id)) {
+                unknown += 1;
+                named.push(id_of(key));
+                named.truncate(NAMED);
+                next = merge.next_group(&mut rows, limits.most)?;
+            }
+            if next == Some(key_of(id)) {
+                each(id, &rows)?;
+                next = merge.next_group(&mut rows, limits.most)?;
+            } else {
+                each(id, &[])?;
+            }
+        }
+        start += count;
+    }
+    while let Some(key) = next {
+        unknown += 1;
+        named.push(id_of(key));
+        named.truncate(NAMED);
+        next = merge.next_group(&mut rows, limits.most)?;
+    }
+    if unknown == 0 {
+        return Ok(());
+    }
+    let named: Vec<String> = named.iter().map(i64::to_string).collect();
+    let more = if unknown > NAMED as u64 { ", .." } else { "" };
+    let reason = match unknown {
+        1 => format!("no object has the id {}", named.join("")),
+        _ => format!("no objects have the {unknown} ids {}{more}", named.join(", ")),
+    };
+    Err(invalid(what, reason))
 }

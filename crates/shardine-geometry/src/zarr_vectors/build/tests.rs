@@ -14,7 +14,7 @@ use crate::{Axis, Links};
 
 /// Rows in the plane, each with its number as an attribute.
 #[derive(Debug, Clone)]
-struct Input {
+pub(super) struct Input {
     kind: GeometryKind,
     points: Vec<[f32; 2]>,
     ids: Option<Vec<i64>>,
@@ -22,21 +22,21 @@ struct Input {
 }
 
 impl Input {
-    fn new(kind: GeometryKind, points: &[[f32; 2]]) -> Self {
+    pub(super) fn new(kind: GeometryKind, points: &[[f32; 2]]) -> Self {
         Self { kind, points: points.to_vec(), ids: None, links: Vec::new() }
     }
 
-    fn ids(mut self, ids: &[i64]) -> Self {
+    pub(super) fn ids(mut self, ids: &[i64]) -> Self {
         self.ids = Some(ids.to_vec());
         self
     }
 
-    fn links(mut self, links: &[u64]) -> Self {
+    pub(super) fn links(mut self, links: &[u64]) -> Self {
         self.links = links.to_vec();
         self
     }
 
-    fn schema(&self) -> GeometrySchema {
+    pub(super) fn schema(&self) -> GeometrySchema {
         let axis = |name: &str| Axis { name: name.to_owned(), unit: None };
         let width = self.kind.link_width();
         let link_fields = vec![Field::new("link", DataType::UInt32, false)];
@@ -54,7 +54,7 @@ impl Input {
     }
 
     /// The batches, of up to `size` rows; links come after all vertices.
-    fn batches(&self, size: usize) -> Vec<GeometryBatch> {
+    pub(super) fn batches(&self, size: usize) -> Vec<GeometryBatch> {
         let schema = self.schema();
         let mut batches = Vec::new();
         let numbers: Vec<usize> = (0..self.points.len()).collect();
@@ -100,7 +100,7 @@ impl Input {
         Links { width, rows: self.links.clone(), attributes }
     }
 
-    fn build(&self, options: &BuildOptions) -> Result<BuiltStore, GeometryError> {
+    pub(super) fn build(&self, options: &BuildOptions) -> Result<BuiltStore, GeometryError> {
         let spool = CountingSpool::default();
         let mut builder = Builder::new(&self.schema(), options, &spool)?;
         for batch in self.batches(7) {
@@ -118,18 +118,18 @@ impl Input {
     }
 }
 
-fn options() -> BuildOptions {
+pub(super) fn options() -> BuildOptions {
     BuildOptions::new(&[10.0, 10.0]).memory(0)
 }
 
 /// A store, read by what its cells say.
-struct Read<'a> {
+pub(super) struct Read<'a> {
     store: &'a BuiltStore,
     arrays: BTreeMap<String, GridArray>,
 }
 
 impl<'a> Read<'a> {
-    fn new(store: &'a BuiltStore) -> Self {
+    pub(super) fn new(store: &'a BuiltStore) -> Self {
         let arrays = store.grid_arrays().into_iter().map(|array| (array.path.clone(), array));
         Self { store, arrays: arrays.collect() }
     }
@@ -150,7 +150,7 @@ impl<'a> Read<'a> {
     }
 
     /// The rows of each fragment of a chunk.
-    fn fragments(&self, chunk: &[i64]) -> Vec<Vec<u32>> {
+    pub(super) fn fragments(&self, chunk: &[i64]) -> Vec<Vec<u32>> {
         let (rows, bytes) = (self.rows(chunk), self.cell("0/vertex_fragments", chunk));
         let index = FragmentIndex::parse(&bytes).unwrap();
         assert!(index.tiles(rows.len() as u64));
@@ -168,7 +168,7 @@ impl<'a> Read<'a> {
     }
 
     /// The rows of each object, in the order of its manifest.
-    fn objects(&self) -> BTreeMap<i64, Vec<u32>> {
+    pub(super) fn objects(&self) -> BTreeMap<i64, Vec<u32>> {
         let objects = self.store.objects().unwrap();
         let mut ids = Vec::new();
         objects.read_ids(0, objects.len(), &mut ids).unwrap();

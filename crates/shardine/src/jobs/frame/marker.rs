@@ -612,6 +612,11 @@ impl Marker {
         self.remove(target)
     }
 
+    /// Gives a job up that has written nothing yet, and that no other process shares.
+    pub fn withdraw(mut self, target: &Location) -> Result<(), Error> {
+        self.remove(target)
+    }
+
     fn remove(&mut self, target: &Location) -> Result<(), Error> {
         target.store.delete_last(&self.key(target)?)?;
         if let Some(Hold::Owner { id, .. }) = self.hold.take() {

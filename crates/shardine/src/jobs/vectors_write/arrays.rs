@@ -6,7 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use shardine_codec::VariableElements;
 use shardine_codec::strided::Placement;
 use shardine_geometry::GeometryError;
-use shardine_geometry::zarr_vectors::{BuiltObjects, BuiltStore, GridArray};
+use shardine_geometry::zarr_vectors::{
+    BuiltGroups, BuiltObjects, BuiltStore, GridArray, ObjectArray,
+};
 
 use crate::engine::{FirstError, on_threads};
 use crate::jobs::JobProgress;
@@ -216,10 +218,29 @@ impl Source for GridSource<'_> {
 
 const NOT_NUMBERS: &str = "the array does not hold numbers";
 
-/// The manifests of objects.
-pub(super) struct ManifestSource<'a>(pub BuiltObjects<'a>);
+/// Hands the rows of a block to a function.
+type ReadBlock<'a> =
+    dyn Fn(u64, &mut dyn FnMut(&[u8])) -> Result<(), GeometryError> + Send + Sync + 'a;
 
-impl Source for ManifestSource<'_> {
+/// Rows of any length, which come in blocks: manifests, or members of groups.
+pub(super) struct RowSource<'a> {
+    pub block: u64,
+    pub read: Box<ReadBlock<'a>>,
+}
+
+impl<'a> RowSource<'a> {
+    pub fn manifests(objects: BuiltObjects<'a>) -> Self {
+        let read = move |block, each: &mut dyn FnMut(&[u8])| objects.read_manifests(block, each);
+        Self { block: BuiltObjects::BLOCK, read: Box::new(read) }
+    }
+
+    pub fn members(groups: BuiltGroups<'a>) -> Self {
+        let read = move |block, each: &mut dyn FnMut(&[u8])| groups.read_members(block, each);
+        Self { block: BuiltGroups::BLOCK, read: Box::new(read) }
+    }
+}
+
+impl Source for RowSource<'_> {
     fn copy_box(
         &self,
         _: &[u64],
@@ -234,22 +255,46 @@ impl Source for ManifestSource<'_> {
         let first = start.first().copied().unwrap_or(0);
         let count = shape.first().copied().unwrap_or(0);
         let mut elements = VariableElements::new();
-        let mut block = first / BuiltObjects::BLOCK;
-        let mut number = block * BuiltObjects::BLOCK;
+        let mut block = first / self.block;
+        let mut number = block * self.block;
         let end = first.saturating_add(count);
         while number < end {
-            self.0.read_manifests(block, &mut |manifest| {
+            (self.read)(block, &mut |row| {
                 if (first..end).contains(&number) {
-                    elements.push(manifest);
+                    elements.push(row);
                 }
                 number += 1;
             })?;
             block += 1;
             // Also if there are fewer than were asked for.
-            number = number.max(block * BuiltObjects::BLOCK);
+            number = number.max(block * self.block);
         }
         Ok(elements)
     }
+}
+
+/// An attribute of objects.
+pub(super) fn value_source<'a>(store: &'a BuiltStore, array: &'a ObjectArray) -> impl Source + 'a {
+    let element = array.element;
+    GeneratorSource::new(element, move |start: &[u64], shape: &[u64], out: &mut [u8]| {
+        let (first, rows) = (start.first().copied(), shape.first().copied());
+        let (column, columns) = (start.get(1).copied(), shape.get(1).copied());
+        let mut values = Vec::new();
+        store.read_object_rows(array, first.unwrap_or(0), rows.unwrap_or(0), &mut values)?;
+        // Chunks have all columns, but a part of them may be asked for.
+        let row = array.elements() as usize * element;
+        let begin = column.unwrap_or(0) as usize * element;
+        let end = begin + columns.unwrap_or(1) as usize * element;
+        let wanted = values.chunks_exact(row.max(1)).filter_map(|row| row.get(begin..end));
+        let mut places = out.chunks_exact_mut((end - begin).max(1));
+        for (place, value) in places.by_ref().zip(wanted) {
+            place.copy_from_slice(value);
+        }
+        match (places.next(), places.into_remainder()) {
+            (None, []) => Ok(()),
+            _ => Err(Box::new(GeometryError::Spool(std::io::ErrorKind::UnexpectedEof.into()))),
+        }
+    })
 }
 
 /// The ids of objects.

@@ -1,6 +1,7 @@
 //! The documents of arrays.
 
 use serde_json::{Map, Value, json};
+use shardine_geometry::zarr_vectors::ObjectArray;
 
 use crate::zarr::metadata::{ArrayMetadata, MetadataError, NodeMetadata, codec_specs_to_json};
 use crate::{CodecSpec, codec_words};
@@ -23,17 +24,36 @@ impl Form<'_> {
                 vec![codec_words::sharding(&single, &codec_specs_to_json(&codecs), None, "end")];
         }
         let chunk = self.shard.unwrap_or(&single);
-        array(self.shape, "variable_length_bytes", json!(""), chunk, &codecs, attributes)
+        array(self.shape, &json!("variable_length_bytes"), json!(""), chunk, &codecs, attributes)
     }
 }
 
-/// The metadata of the list of manifests.
-pub(super) fn manifests(count: u64, block: u64) -> Result<ArrayMetadata, MetadataError> {
+/// The metadata of a list with bytes of any length for each row: manifests, or members of groups.
+pub(super) fn byte_rows(
+    count: u64,
+    block: u64,
+    attributes: Map<String, Value>,
+) -> Result<ArrayMetadata, MetadataError> {
     // As zarr-vectors has it, whatever the codecs of chunks are.
     let zstd = spec("zstd", json!({"level": 0, "checksum": false}));
     let codecs = [spec("vlen-bytes", json!({})), zstd];
     let chunk = [block.min(count)];
-    array(&[count], "variable_length_bytes", json!(""), &chunk, &codecs, Map::new())
+    array(&[count], &json!("variable_length_bytes"), json!(""), &chunk, &codecs, attributes)
+}
+
+/// The metadata of an attribute of `count` objects.
+pub(super) fn object_values(
+    values: &ObjectArray,
+    count: u64,
+    more: &[CodecSpec],
+) -> Result<ArrayMetadata, MetadataError> {
+    let mut codecs = vec![spec("bytes", json!({"endian": "little"}))];
+    codecs.extend_from_slice(more);
+    let axes = |rows: u64| -> Vec<u64> { [rows].into_iter().chain(values.columns).collect() };
+    // As zarr-vectors has it, also where there are fewer objects.
+    let chunk = axes(ObjectArray::BLOCK);
+    let (data_type, fill) = (&values.data_type, values.fill.clone());
+    array(&axes(count), data_type, fill, &chunk, &codecs, values.attributes.clone())
 }
 
 /// The metadata of the list of ids.
@@ -44,7 +64,7 @@ pub(super) fn ids(
 ) -> Result<ArrayMetadata, MetadataError> {
     let mut codecs = vec![spec("bytes", json!({"endian": "little"}))];
     codecs.extend_from_slice(more);
-    array(&[count], "int64", json!(0), &[block.min(count)], &codecs, Map::new())
+    array(&[count], &json!("int64"), json!(0), &[block.min(count)], &codecs, Map::new())
 }
 
 fn spec(name: &str, configuration: Value) -> CodecSpec {
@@ -54,7 +74,7 @@ fn spec(name: &str, configuration: Value) -> CodecSpec {
 
 fn array(
     shape: &[u64],
-    data_type: &str,
+    data_type: &Value,
     fill: Value,
     chunk: &[u64],
     codecs: &[CodecSpec],

@@ -5,9 +5,12 @@ mod documents;
 mod error;
 mod options;
 mod spool;
+mod tables;
 
 use serde_json::{Map, Value};
-use shardine_geometry::zarr_vectors::{BuildOptions, Builder, BuiltObjects, BuiltStore};
+use shardine_geometry::zarr_vectors::{
+    BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, ObjectArray,
+};
 use shardine_geometry::{GeometryError, GeometrySource};
 use shardine_store::{Condition, StoreError, StoreExt};
 
@@ -21,15 +24,17 @@ use super::{JobContext, JobProgress};
 use crate::engine::tuning::{DOCUMENT as DOCUMENT_BYTES, REMOTE_WRITES};
 use crate::files::FoundFile;
 use crate::owner::Owner;
+use crate::source::Source;
 use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
 use crate::zarr::{CONVERT_MARKER, DOCUMENT};
 use crate::{ArrayNode, Error, Location};
-use arrays::{Counter, GridSource, ManifestSource, ObjectWriter, grid_objects, id_source};
+use arrays::{Counter, GridSource, ObjectWriter, RowSource, grid_objects, id_source, value_source};
 use documents::Form;
 use spool::FolderSpool;
 
 pub use error::WriteVectorsError;
 pub use options::{WriteVectorsOptions, WriteVectorsReport};
+pub use tables::ObjectTables;
 
 /// Ids that are stored together.
 const IDS: u64 = 65_536;
@@ -38,8 +43,9 @@ const IDS: u64 = 65_536;
 ///
 /// `inputs` are the files that the rows come from, by which a later call knows that it may resume;
 /// without any the source is a stream, and what a stopped run left has to be overwritten. Rows come
-/// in any order (those of paths in the order of each path) and are sorted by chunk of space, within
-/// [`memory`](WriteVectorsOptions::memory) bytes: what does not fit waits in unnamed files.
+/// in any order, those of different objects in turns if need be (those of a path in the order of the
+/// path), and are sorted by chunk of space within [`memory`](WriteVectorsOptions::memory) bytes:
+/// what does not fit waits in unnamed files.
 ///
 /// Shards are written one by one. Documents follow when all are there, that of the root last; until
 /// then [`CONVERT_MARKER`] says that the store is unfinished, and the same call resumes it: it reads
@@ -50,6 +56,23 @@ const IDS: u64 = 65_536;
 pub fn write_vectors(
     context: impl Into<JobContext>,
     source: &mut dyn GeometrySource,
+    inputs: &[FoundFile],
+    target: &Location,
+    options: &WriteVectorsOptions,
+) -> Result<WriteVectorsReport, Error> {
+    write_vectors_with(context, source, ObjectTables::default(), inputs, target, options)
+}
+
+/// The same as [`write_vectors`], with attributes of objects and groups of them.
+///
+/// Objects without attributes get what zarr-vectors takes for "absent": not a number, the smallest
+/// of signed and the largest of unsigned integers, or the next such value if one of the objects has
+/// that; an empty string. Booleans are stored as 8-bit integers. An id in a table that no object has
+/// is an error. Costs another sort of each table.
+pub fn write_vectors_with(
+    context: impl Into<JobContext>,
+    source: &mut dyn GeometrySource,
+    tables: ObjectTables<'_>,
     inputs: &[FoundFile],
     target: &Location,
     options: &WriteVectorsOptions,
@@ -65,8 +88,10 @@ pub fn write_vectors(
         None => STREAM.to_owned(),
     };
     let wrong = |error: GeometryError| failed(error, &input, None);
-    let build =
-        BuildOptions::new(&options.chunk).bin(options.bin.as_deref()).memory(options.memory);
+    let build = BuildOptions::new(&options.chunk)
+        .bin(options.bin.as_deref())
+        .memory(options.memory)
+        .object_columns(source.object_columns());
     check_parts(options, inputs)?;
     let spool = FolderSpool::new(options.spool.clone(), target)?;
     let mut builder = Builder::new(&schema, &build, &spool).map_err(wrong)?;
@@ -75,7 +100,7 @@ pub fn write_vectors(
     let request = match inputs {
         // Never the same twice, so that no run adopts what another one left.
         [] => serde_json::json!({ "stream": Owner::fresh_id() }),
-        inputs => options.request(schema.kind.name(), inputs),
+        inputs => options.request(&schema, tables.request(), inputs),
     };
     let mut marker =
         Marker::of_named(&CONVERT, input.clone(), request).begun_by(context.begun_by());
@@ -118,14 +143,27 @@ pub fn write_vectors(
         marker.remove_report(target, part)?;
     }
     let told = |error: GeometryError| failed(error, &input, Some(&spool));
-    while let Some(batch) = next {
-        context.check()?;
-        builder.push(&batch).map_err(told)?;
-        context.report(JobProgress { done: builder.vertices(), ..JobProgress::default() });
-        next = source.next_batch().map_err(told)?;
-    }
-    let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
-    let store = builder.finish(&check, &|_| {}).map_err(told)?;
+    let gather = || -> Result<BuiltStore, Error> {
+        while let Some(batch) = next.take() {
+            context.check()?;
+            builder.push(&batch).map_err(told)?;
+            context.report(JobProgress { done: builder.vertices(), ..JobProgress::default() });
+            next = source.next_batch().map_err(told)?;
+        }
+        tables.read(context, &mut builder, &|error, table| failed(error, table, Some(&spool)))?;
+        let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
+        builder.finish(&check, &|_| {}).map_err(told)
+    };
+    let store = match gather() {
+        Ok(store) => store,
+        Err(error) => {
+            // Nothing has been written, so that other rows or options need not overwrite anything.
+            if start != Start::Resumed && part.is_none() {
+                let _ = marker.withdraw(target);
+            }
+            return Err(error);
+        }
+    };
     let form = Form { shape: store.grid_shape(), shard: shard.as_deref(), codecs: &codecs };
     let job =
         Writing { context, target, store: &store, form, part, resumed: start != Start::Fresh };
@@ -226,10 +264,14 @@ impl Writing<'_> {
             Some(_) => grid_objects(self.store, array, self.form.shard).len(),
             None => self.store.chunks(array).len(),
         });
-        let ids = self.store.objects().map_or(0, |objects| {
-            objects.len().div_ceil(BuiltObjects::BLOCK) + objects.len().div_ceil(IDS)
+        let of_objects = self.store.objects().map_or(0, |objects| {
+            let values = self.store.object_arrays().len() as u64;
+            let of_values = values * objects.len().div_ceil(ObjectArray::BLOCK);
+            objects.len().div_ceil(BuiltObjects::BLOCK) + objects.len().div_ceil(IDS) + of_values
         });
-        of_grids.map(|count| count as u64).sum::<u64>() + ids
+        let groups = self.store.object_groups();
+        let of_groups = groups.map_or(0, |groups| groups.len().div_ceil(BuiltGroups::BLOCK));
+        of_grids.map(|count| count as u64).sum::<u64>() + of_objects + of_groups
     }
 
     /// Writes the objects of all arrays. The documents follow when all are there.
@@ -247,18 +289,33 @@ impl Writing<'_> {
         }
         let Some(objects) = self.store.objects() else { return Ok(documents) };
         let count = objects.len();
-        let blocks = |block: u64| (0..count.div_ceil(block)).map(|at| (vec![at], 0));
-        let path = "0/object_index/object_ids";
-        let metadata = self.metadata(path, documents::ids(count, IDS, self.form.codecs))?;
-        documents.push((path.to_owned(), metadata.to_bytes()));
-        let node = self.node(path, metadata)?;
-        self.writer(path, counter).write(&node, blocks(IDS), &id_source(objects))?;
-        let path = "0/object_index/manifests";
-        let metadata = self.metadata(path, documents::manifests(count, BuiltObjects::BLOCK))?;
-        documents.push((path.to_owned(), metadata.to_bytes()));
-        let node = self.node(path, metadata)?;
-        let source = ManifestSource(objects);
-        self.writer(path, counter).write(&node, blocks(BuiltObjects::BLOCK), &source)?;
+        let mut add = |path: &str, rows: (u64, u64), metadata, source: &dyn Source| {
+            let metadata = self.metadata(path, metadata)?;
+            documents.push((path.to_owned(), metadata.to_bytes()));
+            let node = self.node(path, metadata)?;
+            let columns = node.shape().len() - 1;
+            let blocks = (0..rows.0.div_ceil(rows.1)).map(|at| {
+                let cell: Vec<u64> = [at].into_iter().chain(vec![0; columns]).collect();
+                (cell, 0)
+            });
+            self.writer(path, counter).write(&node, blocks, source)
+        };
+        let codecs = self.form.codecs;
+        let metadata = documents::ids(count, IDS, codecs);
+        add("0/object_index/object_ids", (count, IDS), metadata, &id_source(objects))?;
+        let source = RowSource::manifests(objects);
+        let metadata = documents::byte_rows(count, source.block, Map::new());
+        add("0/object_index/manifests", (count, source.block), metadata, &source)?;
+        for array in self.store.object_arrays() {
+            let metadata = documents::object_values(&array, count, codecs);
+            let rows = (count, ObjectArray::BLOCK);
+            add(&array.path, rows, metadata, &value_source(self.store, &array))?;
+        }
+        if let Some(groups) = self.store.object_groups() {
+            let source = RowSource::members(groups);
+            let metadata = documents::byte_rows(groups.len(), source.block, groups.attributes());
+            add("0/groups", (groups.len(), source.block), metadata, &source)?;
+        }
         Ok(documents)
     }
 

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use arrow_schema::Fields;
 use serde_json::{Value, json};
+use shardine_geometry::GeometrySchema;
 
 use super::error::WriteVectorsError;
 use crate::files::FoundFile;
@@ -109,12 +111,25 @@ impl WriteVectorsOptions {
     }
 
     /// What the marker of a job says is being made.
-    pub(super) fn request(&self, kind: &str, inputs: &[FoundFile]) -> Value {
+    pub(super) fn request(
+        &self,
+        schema: &GeometrySchema,
+        tables: Value,
+        inputs: &[FoundFile],
+    ) -> Value {
         json!({
-            "inputs": inputs, "kind": kind, "chunk": self.chunk, "bin": self.bin,
-            "shard": self.shard, "codec": self.codec,
+            "inputs": inputs, "kind": schema.kind.name(), "chunk": self.chunk, "bin": self.bin,
+            "shard": self.shard, "codec": self.codec, "tables": tables,
+            // The same file may be read in several ways.
+            "columns": columns(schema.vertex_columns().fields()),
+            "link_columns": columns(&schema.link_attributes),
         })
     }
+}
+
+/// Columns by name and type.
+pub(super) fn columns(fields: &Fields) -> Vec<String> {
+    fields.iter().map(|field| format!("{}: {}", field.name(), field.data_type())).collect()
 }
 
 /// The most chunks of a shard: its index, which is read whole, has 16 bytes for each.

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod deaths;
+mod tables;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +34,28 @@ struct Rows {
     next: u64,
     links: Vec<u64>,
     linked: bool,
+    /// Whether the number of a row is in two columns.
+    twice: bool,
+}
+
+const KINDS: [GeometryKind; 7] = [
+    GeometryKind::Points,
+    GeometryKind::Lines,
+    GeometryKind::Polylines,
+    GeometryKind::Streamlines,
+    GeometryKind::Graph,
+    GeometryKind::Skeletons,
+    GeometryKind::Mesh,
+];
+
+/// Links among so many vertices.
+fn links_of(kind: GeometryKind, count: u64) -> Vec<u64> {
+    let parent = |child: u64| (coordinate(child, 0) * 1000.0) as u64 % child;
+    match kind {
+        GeometryKind::Graph | GeometryKind::Mesh => (0..600).map(|at| at * 7919 % count).collect(),
+        GeometryKind::Skeletons => (1..count).flat_map(|child| [child, parent(child)]).collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl Rows {
@@ -38,11 +65,11 @@ impl Rows {
             kind,
             axes: ["x", "y", "z"].map(axis).to_vec(),
             coordinate: DataType::Float32,
-            objects: kind == GeometryKind::Polylines,
+            objects: matches!(kind, GeometryKind::Polylines | GeometryKind::Streamlines),
             vertex_attributes: Fields::from(vec![Field::new("row", DataType::Int64, false)]),
             link_attributes: Fields::empty(),
         };
-        Self { schema, count, next: 0, links: Vec::new(), linked: false }
+        Self { schema, count, next: 0, links: Vec::new(), linked: false, twice: false }
     }
 
     fn links(mut self, links: Vec<u64>) -> Self {
@@ -80,6 +107,9 @@ impl GeometrySource for Rows {
             columns.push(Arc::new(Int64Array::from_iter_values(ids)));
         }
         columns.push(Arc::new(Int64Array::from_iter_values(rows.clone().map(|row| row as i64))));
+        if self.twice {
+            columns.push(Arc::clone(&columns[columns.len() - 1]));
+        }
         let vertices = RecordBatch::try_new(self.schema.vertex_columns(), columns)?;
         let links = match rows.is_empty() {
             true => Links {
@@ -257,20 +287,48 @@ fn the_same_call_resumes_a_run_that_was_stopped_and_another_is_refused() {
 fn parts_in_any_order_make_the_same_store_as_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = inputs(folder.path(), "rows.csv");
-    let links: Vec<u64> = (0..300).map(|at| at * 7919 % COUNT).collect();
-    let rows = || Rows::new(GeometryKind::Mesh, COUNT).links(links.clone());
-    let whole = Location::memory();
-    write(&context(), rows(), &inputs, &whole, &options()).unwrap();
-    let target = Location::memory();
-    for index in [2, 3, 2, 1] {
-        let part = options().part(Part::Of { index, count: 3 });
+    // Few chunks: each distance between the ends of links is an array.
+    let options = || WriteVectorsOptions::new(&[30.0; 3]).shard(&[1, 2, 2]).memory(0);
+    for kind in KINDS {
+        let rows = || Rows::new(kind, 2000).links(links_of(kind, 2000));
+        let whole = Location::memory();
+        write(&context(), rows(), &inputs, &whole, &options()).unwrap();
+        let target = Location::memory();
+        for index in [2, 3, 2, 1] {
+            let part = options().part(Part::Of { index, count: 3 });
+            let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
+            assert_eq!(report.outcome == PartOutcome::Complete, index == 1, "{kind:?}");
+        }
+        assert_eq!(contents(&target), contents(&whole), "{kind:?}");
+        let part = options().part(Part::Of { index: 2, count: 3 });
         let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
-        assert_eq!(report.outcome == PartOutcome::Complete, index == 1);
+        assert_eq!(report.outcome, PartOutcome::AlreadyThere);
     }
-    assert_eq!(contents(&target), contents(&whole));
-    let part = options().part(Part::Of { index: 2, count: 3 });
-    let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
-    assert_eq!(report.outcome, PartOutcome::AlreadyThere);
+}
+
+#[test]
+fn a_run_is_not_resumed_with_columns_of_other_types() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = inputs(folder.path(), "rows.csv");
+    let target = Location::memory();
+    let token = CancelToken::new();
+    let cancel = token.clone();
+    let watched = context().cancel(&token).progress(move |now| {
+        if now.bytes > 0 {
+            cancel.cancel();
+        }
+    });
+    let rows = || Rows::new(GeometryKind::Points, 100);
+    let stopped = write(&watched, rows(), &inputs, &target, &options());
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    let mut other = rows();
+    let row = Field::new("row", DataType::Int64, true);
+    let more = Field::new("more", DataType::Int64, true);
+    other.schema.vertex_attributes = Fields::from(vec![row, more]);
+    other.twice = true;
+    let refused = write(&context(), other, &inputs, &target, &options());
+    assert!(matches!(refused, Err(Error::Import(_))), "{refused:?}");
+    write(&context(), rows(), &inputs, &target, &options()).unwrap();
 }
 
 #[test]
@@ -310,24 +368,8 @@ fn a_request_that_makes_no_sense_leaves_the_target_untouched() {
 #[test]
 fn every_kind_is_read_back_as_it_was_written() {
     let count = 300u64;
-    for kind in [
-        GeometryKind::Points,
-        GeometryKind::Lines,
-        GeometryKind::Polylines,
-        GeometryKind::Graph,
-        GeometryKind::Skeletons,
-        GeometryKind::Mesh,
-    ] {
-        let parent = |child: u64| (coordinate(child, 0) * 1000.0) as u64 % child;
-        let links: Vec<u64> = match kind {
-            GeometryKind::Graph | GeometryKind::Mesh => {
-                (0..600).map(|at| at * 7919 % count).collect()
-            }
-            GeometryKind::Skeletons => {
-                (1..count).flat_map(|child| [child, parent(child)]).collect()
-            }
-            _ => Vec::new(),
-        };
+    for kind in KINDS {
+        let links = links_of(kind, count);
         let target = Location::memory();
         let rows = Rows::new(kind, count).links(links.clone());
         let options = WriteVectorsOptions::new(&[50.0; 3]).shard(&[2]);

@@ -124,7 +124,8 @@ pub fn recommend_vectors(situation: &VectorSituation) -> Result<VectorRecommenda
 fn choose_chunk(situation: &VectorSituation) -> (f64, Choice) {
     let mean = situation.vertices.checked_div(situation.chunks).unwrap_or(0);
     let rank = i32::try_from(situation.chunk.len()).unwrap_or(1);
-    let factors = || (1..).map(|power| 2u32.saturating_pow(power)).take_while(|f| *f <= MOST_FACTOR);
+    let factors =
+        || (1..).map(|power| 2u32.saturating_pow(power)).take_while(|f| *f <= MOST_FACTOR);
     if situation.chunks > MANY_CHUNKS && mean < FEW_VERTICES {
         let enough = |f: &u32| mean as f64 * f64::from(*f).powi(rank) >= ENOUGH_VERTICES;
         let factor = factors().find(enough).unwrap_or(MOST_FACTOR);
@@ -278,7 +279,10 @@ mod tests {
         assert_eq!(advice.bin_choice.rule, Rule::NoBins);
         let advice = recommend_vectors(&situation(40_000_000, 100, 5, 4_800_000)).unwrap();
         assert_eq!(advice.chunk_choice.rule, Rule::ChunkKept);
-        assert_eq!((advice.bin_choice.rule, advice.bin), (Rule::BinDivides, Some(vec![10.0 / 3.0; 3])));
+        assert_eq!(
+            (advice.bin_choice.rule, advice.bin),
+            (Rule::BinDivides, Some(vec![10.0 / 3.0; 3]))
+        );
     }
 
     #[test]

@@ -14,7 +14,8 @@ use crate::verbs::told;
 
 /// Paths in shards, with objects and links, as zarr-vectors wrote them.
 fn set_up(root: &Path) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/zarr-vectors/polylines.json");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/zarr-vectors/polylines.json");
     let all: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     let store = at(root).store;
     for (name, content) in all["store"].as_object().unwrap() {
@@ -48,10 +49,11 @@ fn set_up_wrong(root: &Path) {
 fn judge(engine: &Arc<Engine>, root: &Location) -> Result<String, String> {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     let place = root.join("p").unwrap();
-    let summary = verify(engine, &place, &VerifyOptions::new(), &mut |finding| match finding.kind {
-        FindingKind::Unreadable | FindingKind::Metadata => unread.push(finding.message),
-        _ => found.push(format!("{finding:?}")),
-    });
+    let summary =
+        verify(engine, &place, &VerifyOptions::new(), &mut |finding| match finding.kind {
+            FindingKind::Unreadable | FindingKind::Metadata => unread.push(finding.message),
+            _ => found.push(format!("{finding:?}")),
+        });
     let summary = summary.map_err(told)?;
     match unread.is_empty() {
         true => Ok(format!("{summary:?} {found:?}")),

@@ -273,7 +273,9 @@ fn lists_are_compared_with_what_is_stored_and_repaired() {
     ];
     // With shards and without.
     let names = ["points", "point_objects"];
-    for (name, (damage, kind, words)) in names.iter().flat_map(|name| cases.map(|case| (name, case))) {
+    for (name, (damage, kind, words)) in
+        names.iter().flat_map(|name| cases.map(|case| (name, case)))
+    {
         let location = golden(name).location();
         let sound = attributes(&location, "0/vertices");
         change(&location, "0/vertices", damage);

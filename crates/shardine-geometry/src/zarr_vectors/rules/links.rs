@@ -46,7 +46,8 @@ pub fn judge_links(
             let code = numbers.next().flatten();
             if code.and_then(|code| permutation(code, document.width)).is_none() {
                 unordered.add(|| {
-                    let code = code.map_or_else(|| "a number above 2^63".to_owned(), |c| c.to_string());
+                    let code =
+                        code.map_or_else(|| "a number above 2^63".to_owned(), |c| c.to_string());
                     format!("link {number} has {code}, which is no permutation of its ends")
                 });
             }

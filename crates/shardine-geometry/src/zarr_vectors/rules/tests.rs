@@ -3,7 +3,7 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::zarr_vectors::{
-    AttributeDocument, ChunkCoords, FragmentRows, LinkFamily, LinkArray, LinkOffsets, Scalar,
+    AttributeDocument, ChunkCoords, FragmentRows, LinkArray, LinkFamily, LinkOffsets, Scalar,
     encode_fragments, encode_ragged,
 };
 

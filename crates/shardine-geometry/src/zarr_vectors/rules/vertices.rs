@@ -114,7 +114,8 @@ impl VertexRules {
             if !self.is_in(&position, chunk) {
                 elsewhere.add(|| {
                     let place = chunk_of(position.iter().copied(), &self.chunk_shape);
-                    let place = place.map(|chunk| format!(", which is in chunk {}", chunk_key(&chunk)));
+                    let place =
+                        place.map(|chunk| format!(", which is in chunk {}", chunk_key(&chunk)));
                     format!("vertex {at} is at {position:?}{}", place.unwrap_or_default())
                 });
             }

@@ -7,7 +7,6 @@ use shardine_store::Key;
 
 use super::stored::{StoredCells, object_place};
 use crate::jobs::check::{Finding, FindingKind};
-use crate::zarr::DOCUMENT;
 use crate::{ArrayNode, Engine, Error, ErrorKind, Location, Region};
 
 /// How many bytes of cells are read at a time, as stored, at most.
@@ -53,11 +52,6 @@ impl CellArray {
 
     pub fn attributes(&self) -> &serde_json::Map<String, serde_json::Value> {
         self.array.metadata().attributes()
-    }
-
-    /// Its document.
-    pub fn document(&self) -> Result<Key, Error> {
-        self.location().key(DOCUMENT)
     }
 
     fn cell(&self, chunk: &[i64]) -> Option<Vec<u64>> {

@@ -35,7 +35,9 @@ pub(in crate::jobs) fn follows(
         Correction::Bounds { .. } => {
             let finest = node.join("0")?;
             let found = vertices(context, store, &finest)?;
-            Ok(found.is_some_and(|(_, extent)| Correction::bounds(&extent).as_ref() == Some(correction)))
+            Ok(found.is_some_and(|(_, extent)| {
+                Correction::bounds(&extent).as_ref() == Some(correction)
+            }))
         }
         Correction::Objects { objects, present } => {
             Ok(objects_of(context, node)? == Some((*objects, *present)))

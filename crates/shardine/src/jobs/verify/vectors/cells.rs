@@ -98,7 +98,8 @@ impl StoreCheck<'_, '_> {
         counted: &mut Counted,
     ) {
         let engine = self.run.engine;
-        let own: Vec<bool> = chunks.iter().map(|chunk| self.takes(&arrays.vertices, chunk)).collect();
+        let own: Vec<bool> =
+            chunks.iter().map(|chunk| self.takes(&arrays.vertices, chunk)).collect();
         let mut rows: Vec<Option<u64>> = vec![None; chunks.len()];
         let skip = usize::from(level.document.chunk_attribute.is_some());
         let vertices = &arrays.vertices;

@@ -35,10 +35,8 @@ impl StoreCheck<'_, '_> {
             }
         }
         let (rank, links) = (level.rank, level.nodes.remove("links"));
-        let mut sidecar = level
-            .nodes
-            .remove("link_fragments")
-            .and_then(|node| self.cell_array(node, rank));
+        let mut sidecar =
+            level.nodes.remove("link_fragments").and_then(|node| self.cell_array(node, rank));
         let group = links.and_then(|node| self.group(node));
         let levels = &*levels;
         for (name, node) in group.iter().flat_map(|group| self.nodes(group)) {
@@ -70,7 +68,8 @@ impl StoreCheck<'_, '_> {
         let other = levels.iter().find(|level| i64::try_from(level.number).ok() == number);
         let is_there = number.and_then(|number| u64::try_from(number).ok());
         if !is_there.is_some_and(|number| self.store.levels().contains(&number)) {
-            let message = format!("there is no level {} that these links lead to", number.unwrap_or(delta));
+            let message =
+                format!("there is no level {} that these links lead to", number.unwrap_or(delta));
             let found = vec![Violation::new(rules::RuleKind::Doubtful, message)];
             self.note_document(group.location(), found);
         }

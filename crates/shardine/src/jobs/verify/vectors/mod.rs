@@ -13,8 +13,8 @@ mod objects;
 
 use std::sync::Arc;
 
-use shardine_geometry::zarr_vectors::{ChunkCoords, Root};
 use shardine_geometry::zarr_vectors::rules::{self, RuleKind, Violation};
+use shardine_geometry::zarr_vectors::{ChunkCoords, Root};
 use shardine_store::{Key, StoreError};
 
 use crate::jobs::check::vectors::{CellArray, unread};

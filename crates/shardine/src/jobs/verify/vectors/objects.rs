@@ -114,8 +114,7 @@ impl StoreCheck<'_, '_> {
                 let said = number(name).filter(|said| *said != count);
                 found.extend(said.map(|said| counted(name, said, count)));
             }
-            let correction =
-                rules::Correction::Objects { objects: rows, present: seen.present };
+            let correction = rules::Correction::Objects { objects: rows, present: seen.present };
             let can_be = matches!(manifests, Manifests::Bytes(_));
             self.note_mended(location, found, can_be.then_some(correction));
         }
@@ -270,7 +269,8 @@ impl StoreCheck<'_, '_> {
         };
         for (row, manifest) in (start..).zip(read.iter()) {
             let mut judge = || -> Result<bool, String> {
-                let wrong = |error: shardine_geometry::zarr_vectors::PayloadError| error.to_string();
+                let wrong =
+                    |error: shardine_geometry::zarr_vectors::PayloadError| error.to_string();
                 let mut manifest = Manifest::parse(manifest, index.rank).map_err(wrong)?;
                 let mut present = false;
                 while let Some(block) = manifest.next_block().map_err(wrong)? {

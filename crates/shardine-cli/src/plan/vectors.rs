@@ -1,6 +1,7 @@
 //! Chunks, bins and shards of a store of Zarr Vectors.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use shardine::plan::{
@@ -9,7 +10,7 @@ use shardine::plan::{
 };
 use shardine::shard::IndexLocation;
 use shardine::vectors::{GeometryKind, LevelInfo, VectorInfo, VectorStore};
-use shardine::{ArrayNode, Error, Group, Node};
+use shardine::{ArrayNode, Engine, Error, Group, Node};
 
 use super::report::{because, line};
 use super::{Plan, situation};
@@ -55,9 +56,12 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
 }
 
 /// The arrays of a level that have a cell for each chunk with vertices.
-fn arrays(store: &VectorStore, level: u64, group: &Group) -> Result<Vec<ArrayNode>, Failure> {
+fn arrays(
+    engine: &Arc<Engine>,
+    store: &VectorStore,
+    level: u64,
+) -> Result<Vec<ArrayNode>, Failure> {
     let location = store.location().join(&level.to_string())?;
-    let engine = group.engine();
     let open = |path: &str| match ArrayNode::open(engine, &location.join(path)?) {
         Ok(array) => Ok(Some(array)),
         Err(Error::NoNode { .. }) => Ok(None),
@@ -88,10 +92,7 @@ fn of_level(
     info: &VectorInfo,
     level: &LevelInfo,
 ) -> Result<Option<Advice>, Failure> {
-    let Node::Group(group) = Node::open(&machine.engine()?, store.location())? else {
-        return Ok(None);
-    };
-    let arrays = arrays(store, level.level, &group)?;
+    let arrays = arrays(&machine.engine()?, store, level.level)?;
     let mut measured = Vec::new();
     for array in &arrays {
         measured.extend(sample(array)?.map(|sample| (sample.mean, sample, array)));

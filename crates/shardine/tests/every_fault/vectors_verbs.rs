@@ -26,7 +26,7 @@ fn set_up(root: &Path) {
             }
             document => document.to_string().into_bytes(),
         };
-        let key = Key::new(format!("p/{name}")).unwrap();
+        let key = Key::new(&format!("p/{name}")).unwrap();
         store.put(&key, &bytes, Condition::None).unwrap();
     }
 }

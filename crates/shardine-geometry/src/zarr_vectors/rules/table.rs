@@ -3,12 +3,14 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::FixedState;
+
 use crate::zarr_vectors::{Block, ChunkCoords, FragmentIndex, chunk_key};
 
 /// The chunks of a level. Takes some dozens of bytes for each chunk, and a bit for each fragment.
 #[derive(Debug, Default)]
 pub struct ChunkTable {
-    chunks: HashMap<ChunkCoords, Chunk>,
+    chunks: HashMap<ChunkCoords, Chunk, FixedState>,
     fragments: u64,
     /// Whether there may be chunks that are not in it.
     partial: bool,

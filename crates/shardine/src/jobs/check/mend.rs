@@ -38,6 +38,11 @@ impl DocumentCorrection {
         matches!(self, Self::Ome(correction) if correction.mends(violation))
     }
 
+    /// Whether it takes more than documents to see that it follows.
+    pub fn follows_from_cells(&self) -> bool {
+        matches!(self, Self::Vectors(_))
+    }
+
     /// Whether something that the document says is replaced or removed.
     pub fn removes(&self) -> bool {
         match self {

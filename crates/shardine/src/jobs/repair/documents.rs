@@ -97,6 +97,7 @@ impl Repairing<'_> {
             if found.mends.is_empty() {
                 break;
             }
+            let mut again = BTreeMap::new();
             for (document, mends) in std::mem::take(&mut found.mends) {
                 self.context.check()?;
                 let reason = match self.correct_document(&document, &mends)? {
@@ -105,7 +106,13 @@ impl Repairing<'_> {
                         changed.insert((node, is_v3(&document)));
                         continue;
                     }
-                    Corrected::Changed if round < ROUNDS => continue,
+                    Corrected::Changed if round < ROUNDS => {
+                        // Documents alone do not show what follows from cells.
+                        if mends.iter().any(|mend| mend.correction.follows_from_cells()) {
+                            again.insert(document, mends);
+                        }
+                        continue;
+                    }
                     Corrected::Changed => "kept changing while it was corrected".to_owned(),
                     Corrected::Refused(reason) => reason,
                 };
@@ -113,6 +120,7 @@ impl Repairing<'_> {
                 refused.insert(document);
             }
             found = self.look_at_documents()?;
+            found.mends.extend(again);
         }
         changed.extend(copies.iter().filter_map(|(node, finding)| {
             Some((Some(node.clone()), is_v3(finding.object.as_ref()?)))

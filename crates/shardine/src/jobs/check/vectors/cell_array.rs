@@ -64,6 +64,17 @@ impl CellArray {
         self.array.chunks.packing.key(&place).ok()
     }
 
+    /// The chunks that are stored, shard by shard.
+    pub fn chunks(&self) -> Vec<ChunkCoords> {
+        self.stored.in_order(&self.array, &self.grid)
+    }
+
+    /// Whether its list names a chunk for which nothing is stored.
+    pub fn lacks_listed(&self) -> bool {
+        let listed = self.list.chunks.as_deref().unwrap_or_default();
+        listed.iter().any(|chunk| !self.stored.has(chunk) && !self.is_unknown(chunk))
+    }
+
     /// Whether it could not be found out if a chunk is stored.
     pub fn is_unknown(&self, chunk: &[i64]) -> bool {
         self.cell(chunk).is_some_and(|cell| self.stored.is_unknown(&self.array, &cell))

@@ -96,7 +96,7 @@ fn count_cells(
     array: &CellArray,
     each: &mut dyn FnMut(&[i64], &[u8]),
 ) -> Result<(), Error> {
-    let chunks = &array.stored.chunks;
+    let chunks = array.chunks();
     let mut done = 0;
     let mut failed = Ok(());
     while let Some(rest) = chunks.get(done..).filter(|rest| !rest.is_empty()) {

@@ -1,22 +1,19 @@
 //! The cells of an array for which something is stored.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use foldhash::fast::FixedState;
 use shardine_geometry::zarr_vectors::{ChunkCoords, GridDocument};
 
 use crate::{ArrayNode, Error, ErrorKind};
 
 /// The chunks that objects and the indexes of shards have, whatever a list says.
 ///
-/// Takes some dozens of bytes for each chunk.
+/// Takes 48 bytes for each chunk.
 #[derive(Debug, Default)]
 pub(in crate::jobs) struct StoredCells {
-    /// Shard by shard, and in each in ascending order.
-    pub chunks: Vec<ChunkCoords>,
-    /// How many bytes each has, as stored.
-    lengths: HashMap<ChunkCoords, u64, FixedState>,
+    /// In ascending order, with how many bytes each has, as stored.
+    cells: Vec<(ChunkCoords, u64)>,
     /// Shards whose index could not be read: what they hold is not known.
     unread: HashSet<Vec<u64>>,
 }
@@ -28,12 +25,10 @@ impl StoredCells {
     /// that something could not be listed or read.
     pub fn find(array: &ArrayNode, grid: &GridDocument) -> Result<Self, Error> {
         let mut found = Self::default();
-        let mut places: Vec<(Vec<u64>, ChunkCoords)> = Vec::new();
         if array.shard_shape().is_none() {
             for object in array.objects()? {
                 if let Some(chunk) = inside(array, grid, &object.cell) {
-                    found.lengths.insert(chunk.clone(), object.len);
-                    places.push((Vec::new(), chunk));
+                    found.cells.push((chunk, object.len));
                 }
             }
         } else {
@@ -55,8 +50,7 @@ impl StoredCells {
                             let cell = within_shard(&object.cell, &entries.grid, number);
                             if let Some(chunk) = cell.and_then(|cell| inside(array, grid, &cell)) {
                                 let len = range.end.saturating_sub(range.start);
-                                found.lengths.insert(chunk.clone(), len);
-                                places.push((object.cell.clone(), chunk));
+                                found.cells.push((chunk, len));
                             }
                         }
                     }
@@ -65,19 +59,23 @@ impl StoredCells {
             });
             failed?;
         }
-        places.sort_unstable();
-        found.chunks = places.into_iter().map(|(_, chunk)| chunk).collect();
+        found.cells.sort_unstable();
         Ok(found)
     }
 
     /// Whether something is stored for a chunk.
     pub fn has(&self, chunk: &ChunkCoords) -> bool {
-        self.lengths.contains_key(chunk)
+        self.place(chunk).is_some()
     }
 
     /// How many bytes are stored for a chunk; 0 if none are.
     pub fn len_of(&self, chunk: &ChunkCoords) -> u64 {
-        self.lengths.get(chunk).copied().unwrap_or(0)
+        self.place(chunk).map_or(0, |(_, len)| *len)
+    }
+
+    fn place(&self, chunk: &ChunkCoords) -> Option<&(ChunkCoords, u64)> {
+        let at = self.cells.binary_search_by(|(known, _)| known.cmp(chunk)).ok()?;
+        self.cells.get(at)
     }
 
     /// Whether all indexes could be read.
@@ -90,10 +88,20 @@ impl StoredCells {
         !self.unread.is_empty() && self.unread.contains(&object_place(array, cell))
     }
 
-    /// In ascending order.
+    /// The chunks, in ascending order.
     pub fn sorted(&self) -> Vec<ChunkCoords> {
-        let mut chunks = self.chunks.clone();
-        chunks.sort_unstable();
+        self.cells.iter().map(|(chunk, _)| chunk.clone()).collect()
+    }
+
+    /// The chunks in the order in which they are best read: shard by shard.
+    pub fn in_order(&self, array: &ArrayNode, grid: &GridDocument) -> Vec<ChunkCoords> {
+        let mut chunks = self.sorted();
+        if array.shard_shape().is_some() {
+            chunks.sort_by_cached_key(|chunk| {
+                let cell = grid.cell(chunk, array.shape()).unwrap_or_default();
+                (object_place(array, &cell), chunk.clone())
+            });
+        }
         chunks
     }
 }

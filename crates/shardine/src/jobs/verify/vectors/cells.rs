@@ -1,7 +1,5 @@
 //! Positions, fragments and attributes, chunk by chunk.
 
-use std::collections::HashSet;
-
 use shardine_geometry::zarr_vectors::ChunkCoords;
 use shardine_geometry::zarr_vectors::rules::{
     self, AttributeRules, ChunkFragments, Extent, RuleKind, Violation,
@@ -28,10 +26,10 @@ impl StoreCheck<'_, '_> {
         level: &mut LevelCheck,
         arrays: &mut VertexArrays,
     ) -> Result<(), Error> {
-        let mut chunks = arrays.vertices.stored.chunks.clone();
+        let mut chunks = arrays.vertices.chunks();
         if let Some(fragments) = &arrays.fragments {
             let of_no_vertices = |chunk: &&ChunkCoords| !arrays.vertices.stored.has(chunk);
-            chunks.extend(fragments.stored.chunks.iter().filter(of_no_vertices).cloned());
+            chunks.extend(fragments.chunks().into_iter().filter(|chunk| of_no_vertices(&chunk)));
         }
         let rank = self.store.root().axes.len();
         let is_read = |array: &CellArray| array.stored.is_complete();
@@ -48,15 +46,13 @@ impl StoreCheck<'_, '_> {
             done += now.len();
         }
         for (array, _) in arrays.attributes.iter().chain(&arrays.fragment_attributes) {
-            let known: HashSet<&ChunkCoords> = chunks.iter().collect();
-            let is_left = |chunk: &&ChunkCoords| !known.contains(chunk);
-            for chunk in array.stored.chunks.iter().filter(is_left) {
-                if self.takes(array, chunk) && !arrays.vertices.is_unknown(chunk) {
-                    let message = "there are no vertices in this chunk";
-                    let found = vec![Violation::new(RuleKind::Attributes, message)];
-                    self.tell_cell(array, chunk, found);
-                }
-            }
+            let fragments = arrays.fragments.as_ref();
+            self.left_over(array, "there are no vertices in this chunk", &|chunk| {
+                let is_known = |array: &CellArray| array.stored.has(chunk);
+                is_known(&arrays.vertices)
+                    || fragments.is_some_and(is_known)
+                    || arrays.vertices.is_unknown(chunk)
+            });
         }
         if !self.fits_owners(&level.table) {
             let message = "whether every fragment belongs to an object was not checked: there are \
@@ -67,12 +63,29 @@ impl StoreCheck<'_, '_> {
         let agrees = level.document.vertices == counted.vertices;
         self.vertex_lists(arrays, agrees && counted.whole);
         if let Some(rules) = arrays.rules.as_ref().filter(|_| counted.whole) {
-            self.vertex_count(level, counted.vertices);
+            // What is lost counts too.
+            let is_all = !arrays.vertices.lacks_listed();
+            self.vertex_count(level, counted.vertices, is_all);
             if level.number == 0 {
-                self.bounds(rules, &counted.extent);
+                self.bounds(rules, &counted.extent, is_all);
             }
         }
         Ok(())
+    }
+
+    /// Reports cells of an array of attributes for chunks in which there is nothing to describe.
+    pub(super) fn left_over(
+        &self,
+        array: &CellArray,
+        message: &str,
+        is_described: &dyn Fn(&ChunkCoords) -> bool,
+    ) {
+        for chunk in array.stored.sorted() {
+            if !is_described(&chunk) && self.takes(array, &chunk) {
+                let found = vec![Violation::new(RuleKind::Attributes, message)];
+                self.tell_cell(array, &chunk, found);
+            }
+        }
     }
 
     /// Judges the lists of chunks of the arrays of a level. If `agrees`, the level has as many

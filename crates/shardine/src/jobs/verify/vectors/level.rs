@@ -8,7 +8,7 @@ use shardine_geometry::zarr_vectors::rules::{
 };
 use shardine_geometry::zarr_vectors::{AttributeDocument, Level, Scalar};
 
-use super::{StoreCheck, counted};
+use super::{Nodes, StoreCheck, counted};
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::vectors::CellArray;
 use crate::zarr::{Group, Node};
@@ -51,9 +51,10 @@ impl StoreCheck<'_, '_> {
             }
         };
         let rank = document.grid_rank(root.axes.len());
-        let mut nodes: BTreeMap<String, Node> = self.nodes(&group).into_iter().collect();
+        let Nodes { opened, unopened } = self.nodes(&group);
+        let mut nodes: BTreeMap<String, Node> = opened.into_iter().collect();
         let names = LevelNames {
-            families: nodes.keys().cloned().collect(),
+            families: nodes.keys().cloned().chain(unopened.iter().cloned()).collect(),
             levels: self.store.levels().to_vec(),
         };
         let mut found = Vec::new();
@@ -68,7 +69,7 @@ impl StoreCheck<'_, '_> {
             table: ChunkTable::new(has_objects),
             nodes: BTreeMap::new(),
         };
-        let arrays = self.vertex_arrays(&level, &mut nodes);
+        let arrays = self.vertex_arrays(&level, &mut nodes, &unopened);
         level.nodes = nodes;
         match arrays {
             None => level.table.set_partial(),
@@ -82,14 +83,16 @@ impl StoreCheck<'_, '_> {
         &self,
         level: &LevelCheck,
         nodes: &mut BTreeMap<String, Node>,
+        unopened: &[String],
     ) -> Option<VertexArrays> {
+        let is_there = |name: &str| unopened.iter().any(|unopened| unopened == name);
         let missing = |name: &str, why: &str| {
             let message = format!("there is no {name}{why}");
             self.run.note_at(&level.location, FindingKind::VectorsMetadata, message);
         };
         let Some(vertices) = nodes.remove("vertices") else {
             // Shapes given by numbers have no vertices.
-            if level.document.vertices > 0 {
+            if level.document.vertices > 0 && !is_there("vertices") {
                 missing("array of vertices", "");
             }
             return None;
@@ -97,6 +100,7 @@ impl StoreCheck<'_, '_> {
         let vertices = self.cell_array(vertices, level.rank)?;
         let fragments = match nodes.remove("vertex_fragments") {
             Some(node) => Some(self.cell_array(node, level.rank)?),
+            None if is_there("vertex_fragments") => return None,
             None if nodes.contains_key("object_index") => {
                 missing("array vertex_fragments", ", which objects consist of");
                 None
@@ -137,7 +141,7 @@ impl StoreCheck<'_, '_> {
         of: &'static str,
     ) -> Vec<(CellArray, AttributeRules)> {
         let group = nodes.remove(group).and_then(|node| self.group(node));
-        let nodes = group.iter().flat_map(|group| self.nodes(group));
+        let nodes = group.iter().flat_map(|group| self.nodes(group).opened);
         nodes.filter_map(|(_, node)| self.attribute(node, rank, of)).collect()
     }
 
@@ -164,18 +168,19 @@ impl StoreCheck<'_, '_> {
         table.fragments() / 8 <= self.run.engine.memory_in_flight() / OWNERS_SHARE
     }
 
-    /// Compares what a level says with what was counted.
-    pub(super) fn vertex_count(&self, level: &LevelCheck, count: u64) {
+    /// Compares what a level says with what was counted; `repair` corrects it if that `is_all`.
+    pub(super) fn vertex_count(&self, level: &LevelCheck, count: u64, is_all: bool) {
         let said = level.document.vertices;
         if said != count {
             let found = vec![counted("vertex_count", said, count)];
             let correction = rules::Correction::Vertices { count };
-            self.note_mended(&level.location, found, Some(correction));
+            self.note_mended(&level.location, found, is_all.then_some(correction));
         }
     }
 
-    /// Compares the bounds of the store with where the vertices of its finest level lie.
-    pub(super) fn bounds(&self, rules: &VertexRules, extent: &Extent) {
+    /// Compares the bounds of the store with where the vertices of its finest level lie; `repair`
+    /// corrects them if these are `all`.
+    pub(super) fn bounds(&self, rules: &VertexRules, extent: &Extent, all: bool) {
         let root = self.store.root();
         let Some(bounds) = &root.bounds else { return };
         let moved = rules.offset.as_ref().map(|offset| {
@@ -187,7 +192,8 @@ impl StoreCheck<'_, '_> {
         let fits = moved.is_some_and(|moved| extent.outside(&moved, rules.scalar).is_none());
         if let Some(message) = extent.outside(bounds, rules.scalar).filter(|_| !fits) {
             let found = vec![rules::Violation::new(rules::RuleKind::Bounds, message)];
-            self.note_mended(self.location, found, rules::Correction::bounds(extent));
+            let correction = rules::Correction::bounds(extent).filter(|_| all);
+            self.note_mended(self.location, found, correction);
         }
     }
 }

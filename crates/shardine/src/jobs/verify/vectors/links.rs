@@ -10,7 +10,7 @@ use shardine_geometry::zarr_vectors::{
 use smallvec::SmallVec;
 
 use super::level::LevelCheck;
-use super::{StoreCheck, counted};
+use super::{Nodes, StoreCheck, counted};
 use crate::Error;
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::vectors::CellArray;
@@ -25,11 +25,11 @@ impl StoreCheck<'_, '_> {
         let Some(level) = levels.get_mut(at) else { return Ok(()) };
         let mut attributes = LinkAttributes::new();
         let group = level.nodes.remove("link_attributes").and_then(|node| self.group(node));
-        for (_, node) in group.iter().flat_map(|group| self.nodes(group)) {
+        for (_, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
             let name = self.group(node);
-            for (delta, node) in name.iter().flat_map(|group| self.nodes(group)) {
+            for (delta, node) in name.iter().flat_map(|group| self.nodes(group).opened) {
                 let group = self.group(node);
-                for (offsets, node) in group.iter().flat_map(|group| self.nodes(group)) {
+                for (offsets, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
                     attributes.entry((delta.clone(), offsets)).or_default().push(node);
                 }
             }
@@ -39,7 +39,7 @@ impl StoreCheck<'_, '_> {
             level.nodes.remove("link_fragments").and_then(|node| self.cell_array(node, rank));
         let group = links.and_then(|node| self.group(node));
         let levels = &*levels;
-        for (name, node) in group.iter().flat_map(|group| self.nodes(group)) {
+        for (name, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
             let Some(family) = self.group(node) else { continue };
             let Some(delta) = parse_delta_segment(&name) else {
                 let message = format!("{name:?} is no number of levels");
@@ -73,8 +73,9 @@ impl StoreCheck<'_, '_> {
             let found = vec![Violation::new(rules::RuleKind::Doubtful, message)];
             self.note_document(group.location(), found);
         }
-        let (mut records, mut whole, mut arrays) = (0, true, Vec::new());
-        for (name, node) in self.nodes(group) {
+        let Nodes { opened, unopened } = self.nodes(group);
+        let (mut records, mut whole, mut arrays) = (0, unopened.is_empty(), Vec::new());
+        for (name, node) in opened {
             let Some(array) = self.cell_array(node, level.rank) else {
                 whole = false;
                 continue;
@@ -131,8 +132,10 @@ impl StoreCheck<'_, '_> {
             {
                 found.push(counted("num_links", said, links));
             }
-            let correction = rules::Correction::Links { records, links };
-            self.note_mended(group.location(), found, Some(correction));
+            // What is lost counts too.
+            let is_all = !arrays.iter().any(|judged| judged.array.lacks_listed());
+            let correction = is_all.then_some(rules::Correction::Links { records, links });
+            self.note_mended(group.location(), found, correction);
         }
         Ok(())
     }
@@ -146,7 +149,7 @@ impl StoreCheck<'_, '_> {
         judged: &mut JudgedLinks,
     ) -> Result<Option<u64>, Error> {
         let JudgedLinks { array, rules, sidecar, attributes } = judged;
-        let chunks = array.stored.chunks.clone();
+        let chunks = array.chunks();
         let (mut records, mut done) = (Some(0), 0);
         while let Some(rest) = chunks.get(done..).filter(|rest| !rest.is_empty()) {
             self.step(array.location(), done, chunks.len())?;
@@ -184,26 +187,12 @@ impl StoreCheck<'_, '_> {
                 self.sidecar(sidecar, now, &counts, &own);
             }
         }
-        self.without_links(array, attributes.iter_mut().map(|(array, rules)| (&*array, rules)));
-        Ok(records)
-    }
-
-    /// Judges the attributes of chunks without links.
-    fn without_links<'a>(
-        &self,
-        links: &CellArray,
-        attributes: impl Iterator<Item = (&'a CellArray, &'a mut AttributeRules)>,
-    ) {
-        for (array, _) in attributes {
-            let is_left = |chunk: &&ChunkCoords| !links.stored.has(chunk);
-            for chunk in array.stored.chunks.iter().filter(is_left) {
-                if self.takes(array, chunk) && !links.is_unknown(chunk) {
-                    let message = "there are no links in this chunk";
-                    let found = vec![Violation::new(rules::RuleKind::Attributes, message)];
-                    self.tell_cell(array, chunk, found);
-                }
-            }
+        for (of, _) in attributes.iter() {
+            let is_described =
+                |chunk: &ChunkCoords| array.stored.has(chunk) || array.is_unknown(chunk);
+            self.left_over(of, "there are no links in this chunk", &is_described);
         }
+        Ok(records)
     }
 
     /// Judges the fragments of links within chunks.

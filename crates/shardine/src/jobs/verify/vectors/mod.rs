@@ -36,6 +36,14 @@ struct StoreCheck<'a, 'r> {
     location: &'a Location,
 }
 
+/// What is in a group.
+#[derive(Default)]
+struct Nodes {
+    opened: Vec<(String, Node)>,
+    /// The names of those that cannot be opened: they are there, all the same.
+    unopened: Vec<String>,
+}
+
 impl Run<'_> {
     /// Judges a group that is a store of Zarr Vectors, with all below it. An error is that of a
     /// check that was stopped.
@@ -103,11 +111,13 @@ impl Run<'_> {
                 self.note_at(location, kind, source.to_string());
             }
             // The walk has reported the document, or the link.
-            error if refusal(error).is_some() => {
+            error
+                if refusal(error).is_some()
+                    || matches!(error, Error::Store(StoreError::LinkedFolder { .. })) =>
+            {
                 let message = format!("the rules of Zarr Vectors were not checked: {error}");
                 self.note_at(location, FindingKind::NotChecked, message);
             }
-            Error::Store(StoreError::LinkedFolder { .. }) => {}
             error => self.unreadable(location.path.as_ref(), error),
         }
     }
@@ -130,20 +140,24 @@ impl StoreCheck<'_, '_> {
         .ok()
     }
 
-    /// The nodes in a group, by name. Those that cannot be opened are left out, and reported.
-    fn nodes(&self, group: &Group) -> Vec<(String, Node)> {
+    /// The nodes in a group, by name. Those that cannot be opened are reported.
+    fn nodes(&self, group: &Group) -> Nodes {
+        let mut nodes = Nodes::default();
         let children = match group.children() {
             Ok(children) => children,
             Err(error) => {
                 self.run.unreadable(group.location().path.as_ref(), &error);
-                return Vec::new();
+                return nodes;
             }
         };
-        let open = |Child { name, node, .. }: Child| {
-            let location = group.location().join(&name).ok()?;
-            Some((name, self.opened(&location, node)?))
-        };
-        children.into_iter().filter_map(open).collect()
+        for Child { name, node, .. } in children {
+            let location = group.location().join(&name);
+            match location.ok().and_then(|location| self.opened(&location, node)) {
+                Some(node) => nodes.opened.push((name, node)),
+                None => nodes.unopened.push(name),
+            }
+        }
+        nodes
     }
 
     /// An array of cells; reported if it is none.

@@ -10,16 +10,13 @@ use shardine_geometry::zarr_vectors::{
 use shardine_store::Key;
 
 use super::level::LevelCheck;
-use super::{StoreCheck, counted};
-use crate::jobs::check::{Finding, FindingKind};
+use super::{Nodes, StoreCheck, counted};
+use crate::jobs::check::{Finding, FindingKind, Limit};
 use crate::zarr::{Group, Node};
 use crate::{ArrayNode, Error, ErrorKind, Location, Region};
 
 /// How many rows of numbers are read at a time.
 const AT_ONCE: u64 = 1 << 16;
-
-/// How many objects are named one by one.
-const NAMED: u64 = 100;
 
 /// The manifests of a level.
 #[expect(clippy::large_enum_variant, reason = "there is one for each level")]
@@ -35,9 +32,6 @@ struct Seen {
     present: u64,
     /// Whether some could not be read.
     partial: bool,
-    /// Objects that are wrong and were not named.
-    more: u64,
-    named: u64,
 }
 
 impl StoreCheck<'_, '_> {
@@ -61,7 +55,7 @@ impl StoreCheck<'_, '_> {
     /// Judges that the arrays of a group have a row for each of `rows` things.
     fn tables(&self, level: &mut LevelCheck, group: &str, rows: u64, of: &str) {
         let group = level.nodes.remove(group).and_then(|node| self.group(node));
-        for (_, node) in group.iter().flat_map(|group| self.nodes(group)) {
+        for (_, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
             let Some(array) = self.array(node) else { continue };
             let found = array.shape().first().copied().unwrap_or(0);
             if found != rows {
@@ -86,14 +80,17 @@ impl StoreCheck<'_, '_> {
                 return Ok(None);
             }
         };
-        let mut nodes: BTreeMap<String, Node> = self.nodes(index).into_iter().collect();
+        let Nodes { opened, unopened } = self.nodes(index);
+        let mut nodes: BTreeMap<String, Node> = opened.into_iter().collect();
         let mut take = |name: &str| nodes.remove(name).and_then(|node| self.array(node));
         let ids = take("object_ids");
         let manifests = match (take("manifests"), take("manifest_spans"), take("manifest_blocks")) {
             (Some(bytes), ..) => Manifests::Bytes(bytes),
             (None, Some(spans), Some(blocks)) => Manifests::Dense { spans, blocks },
             _ => {
-                refuse(location, "there are no manifests".to_owned());
+                if unopened.is_empty() {
+                    refuse(location, "there are no manifests".to_owned());
+                }
                 return Ok(None);
             }
         };
@@ -224,24 +221,20 @@ impl StoreCheck<'_, '_> {
             let key = object_of(array, start);
             let own = key.as_ref().map_or(self.run.is_first(), |key| self.run.takes(key));
             if own || self.run.is_first() {
-                let place = Place { array, key, own };
+                let mut place =
+                    Place { array, key, own, limit: Limit::new(self.run.scope.max_of_kind) };
+                let place = &mut place;
                 match manifests {
                     Manifests::Bytes(bytes) => {
-                        self.manifest_bytes(level, bytes, start, count, index, &place, &mut seen);
+                        self.manifest_bytes(level, bytes, start, count, index, place, &mut seen);
                     }
                     Manifests::Dense { spans, blocks } => {
-                        self.manifest_rows(level, [spans, blocks], start, count, &place, &mut seen);
+                        self.manifest_rows(level, [spans, blocks], start, count, place, &mut seen);
                     }
                 }
+                self.run.count(&place.limit.untold);
             }
             start += count;
-        }
-        if seen.more > 0 {
-            let message = format!("{} more manifests are wrong", seen.more);
-            let found = Violation::new(RuleKind::Objects, message);
-            let kind = FindingKind::of_vectors_rule(found.kind);
-            let object = array.location().path.clone();
-            self.run.tell([Finding::new(kind, object, found.message)]);
         }
         Ok(seen)
     }
@@ -254,7 +247,7 @@ impl StoreCheck<'_, '_> {
         start: u64,
         count: u64,
         index: &ObjectIndex,
-        place: &Place<'_>,
+        place: &mut Place<'_>,
         seen: &mut Seen,
     ) {
         let read = match bytes.read_many_variable(&[Region::of_box(&[start], &[count])]) {
@@ -292,7 +285,7 @@ impl StoreCheck<'_, '_> {
         [spans, blocks]: [&ArrayNode; 2],
         start: u64,
         count: u64,
-        place: &Place<'_>,
+        place: &mut Place<'_>,
         seen: &mut Seen,
     ) {
         let total = blocks.shape().first().copied().unwrap_or(0);
@@ -348,19 +341,17 @@ impl StoreCheck<'_, '_> {
         }
     }
 
-    fn tell_manifest(&self, place: &Place<'_>, row: u64, reason: &str, seen: &mut Seen) {
+    fn tell_manifest(&self, place: &mut Place<'_>, row: u64, reason: &str, seen: &mut Seen) {
         seen.partial = true;
         if !place.own {
             return;
         }
-        if seen.named == NAMED {
-            seen.more += 1;
+        let kind = FindingKind::of_vectors_rule(RuleKind::Objects);
+        if !place.limit.admits(kind) {
             return;
         }
-        seen.named += 1;
         let object = place.key.clone().or_else(|| place.array.location().path.clone());
         let message = format!("the manifest in row {row}: {reason}");
-        let kind = FindingKind::of_vectors_rule(RuleKind::Objects);
         self.run.tell([Finding::new(kind, object, message)]);
     }
 
@@ -382,6 +373,7 @@ struct Place<'a> {
     array: &'a ArrayNode,
     key: Option<Key>,
     own: bool,
+    limit: Limit,
 }
 
 /// The object that holds a row of a table.

@@ -132,8 +132,8 @@ fn choose_chunk(situation: &VectorSituation) -> (f64, Choice) {
         let list = situation.chunks.saturating_mul(LISTED_BYTES) / 1000;
         let reason = format!(
             "{} chunks of {mean} vertices on average are too small: each is an entry of its own, \
-             and the list of them takes {list} kB in the document of each of {} arrays. Edges {factor} \
-             times as long",
+             and the list of them takes {list} kB in the document of each of {} arrays. Edges \
+             {factor} times as long",
             situation.chunks, situation.arrays
         );
         return (factor.into(), Choice::new(Rule::FewVertices, reason));
@@ -142,8 +142,8 @@ fn choose_chunk(situation: &VectorSituation) -> (f64, Choice) {
         let less = |f: &u32| mean as f64 / f64::from(*f).powi(rank) <= LESS_VERTICES;
         let factor = factors().find(less).unwrap_or(MOST_FACTOR);
         let reason = format!(
-            "a chunk of {mean} vertices on average is too large: a small box reads all of it. Edges \
-             divided by {factor}"
+            "a chunk of {mean} vertices on average is too large: a small box reads all of it. \
+             Edges divided by {factor}"
         );
         return (1.0 / f64::from(factor), Choice::new(Rule::ManyVertices, reason));
     }

@@ -4,9 +4,9 @@ use crate::shell::{Cmd, Result, parallelism};
 use crate::{differential, usage, value, venv};
 
 /// What is read, repacked and checked of the stores of zarr-vectors. The judge also has variants of
-/// stores, planted damage, parametric objects and skeletons that were streamed; those need rules of
-/// vectors in `verify`, and answers that are not there yet.
-const READ: &str = "read,repack,verify,points,points-objects,points-bins,points-attribute,\
+/// stores, parametric objects and skeletons that were streamed; those need answers that are not there
+/// yet.
+const READ: &str = "read,repack,verify,planted,points,points-objects,points-bins,points-attribute,\
                     points-both,lines,polylines,streamlines,graph,graph-objects,skeleton,mesh,\
                     mesh-objects";
 

@@ -1,6 +1,7 @@
 //! `shardine plan`: chunks and shards that suit an array, and what follows from them.
 
 mod report;
+mod vectors;
 mod volume;
 
 use std::io::{self, BufWriter, Write};
@@ -12,6 +13,7 @@ use shardine::plan::{
 };
 use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
+use shardine::vectors::VectorStore;
 use shardine::zarr::MAX_DEPTH;
 use shardine::{
     ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, codec_words, open_in,
@@ -40,13 +42,13 @@ Rules, by the names used in the output: no shards on a local disk below a millio
 shard should be (large-chunks); 8 chunks per axis for serving (eight-per-axis) if that is 10 to 100
 MB; otherwise about 64 MiB, or 16 MiB for updates and 96 MB for archives (target-size), by measured
 chunk sizes. docs/plan.md describes all of them. For precomputed volumes it recommends the bits of
-keys, each with a reason.";
+keys, for stores of Zarr Vectors chunks, bins and shards, each with a reason.";
 
 /// Recommend chunks and shards for a data set or a shape
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Plan {
-    /// Path or URL of the array, group of arrays or precomputed volume
+    /// Path or URL of the array, group of arrays, precomputed volume or store of Zarr Vectors
     #[arg(required_unless_present = "shape", conflicts_with = "shape")]
     url: Option<String>,
     #[command(flatten)]
@@ -134,6 +136,10 @@ pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
             let found = open_in(&machine.engine()?, &machine.location(url)?)?;
             if let Some(volume) = found.downcast_ref::<Volume>() {
                 return volume::of_volume(args, url, volume);
+            }
+            if let Some(group) = found.downcast_ref::<Group>().filter(|g| VectorStore::is_store(g))
+            {
+                return vectors::of_store(args, machine, url, group);
             }
             Some((url, found))
         }
@@ -270,6 +276,9 @@ fn of_group(
         let url = format!("{}/{name}", url.trim_end_matches('/'));
         match node {
             Ok(Node::Array(array)) => advice.push(of_array(args, machine, &url, &array)?),
+            Ok(Node::Group(group)) if VectorStore::is_store(&group) => {
+                eprintln!("note: skipped {url}, a store of Zarr Vectors: plan it on its own");
+            }
             Ok(Node::Group(group)) if depth < MAX_DEPTH => {
                 of_group(args, machine, &url, &group, depth + 1, advice)?;
             }

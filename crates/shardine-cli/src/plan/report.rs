@@ -21,7 +21,7 @@ pub struct Advice {
 }
 
 /// One line of a description.
-fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
+pub fn line(out: &mut dyn Write, name: &str, value: impl std::fmt::Display) -> io::Result<()> {
     writeln!(out, "{name:<12} {value}")
 }
 
@@ -52,7 +52,7 @@ fn below_from(out: &mut dyn Write, text: &str, letters: usize) -> io::Result<()>
     writeln!(out, "{indent}{row}")
 }
 
-fn because(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
+pub fn because(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
     below(out, &format!("[{}] {}", choice.rule.name(), choice.reason))
 }
 

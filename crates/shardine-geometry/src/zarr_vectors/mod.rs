@@ -20,6 +20,7 @@ mod level;
 mod manifests;
 mod offsets;
 mod ragged;
+pub mod rules;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{

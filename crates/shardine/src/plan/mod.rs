@@ -19,6 +19,7 @@ mod stored_cells;
 mod tests;
 mod uint64;
 mod value_sizes;
+mod vectors;
 mod volume_layout;
 mod wanted;
 
@@ -40,6 +41,7 @@ pub use stored_cells::{StoredCells, stored_cells};
 pub use uint64::{ShardingPlan, recommended_sharding, sharding_for_box, sharding_for_size};
 pub use value_sizes::ValueSizes;
 pub(crate) use value_sizes::measure_values;
+pub use vectors::{VectorFigures, VectorRecommendation, VectorSituation, recommend_vectors};
 pub(crate) use volume_layout::usual_kind;
 pub use volume_layout::{VolumeLayout, VolumeLayoutError};
 pub use wanted::Packing;

@@ -40,6 +40,18 @@ pub enum Rule {
     IndexEnd,
     /// The index stays where it is.
     IndexKept,
+    /// Chunks of space have so few vertices that finding them costs more than reading them.
+    FewVertices,
+    /// Chunks of space have so many vertices that small boxes read far too much.
+    ManyVertices,
+    /// Chunks of space need not be divided into bins.
+    NoBins,
+    /// Chunks of space have so many vertices that bins help to skip most of them.
+    BinDivides,
+    /// The bins are fine.
+    BinKept,
+    /// The bins have so few vertices that they cost more than they save.
+    BinTooSmall,
 }
 
 impl Rule {
@@ -64,6 +76,12 @@ impl Rule {
             Self::IndexStart => "index-start",
             Self::IndexEnd => "index-end",
             Self::IndexKept => "index-kept",
+            Self::FewVertices => "few-vertices",
+            Self::ManyVertices => "many-vertices",
+            Self::NoBins => "no-bins",
+            Self::BinDivides => "bin-divides",
+            Self::BinKept => "bin-kept",
+            Self::BinTooSmall => "bin-too-small",
         }
     }
 }

@@ -14,6 +14,7 @@ mod disk;
 mod ome_metadata;
 mod ome_verbs;
 mod pyramid_verbs;
+mod vector_checks;
 mod vector_verbs;
 mod verbs;
 mod volume_verbs;
@@ -63,4 +64,9 @@ fn a_fault_with_metadata_of_ome_zarr_is_told_and_loses_nothing() {
 #[test]
 fn a_fault_while_geometry_is_written_is_told_and_never_leaves_a_store_without_some_rows() {
     try_all(&vector_verbs::all());
+}
+
+#[test]
+fn a_fault_with_a_store_of_vectors_is_told_and_loses_nothing() {
+    try_all(&vector_checks::vectors());
 }

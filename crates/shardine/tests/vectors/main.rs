@@ -8,3 +8,4 @@ mod golden;
 mod kinds;
 mod queries;
 mod requests;
+mod rules;

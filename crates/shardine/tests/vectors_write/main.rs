@@ -16,8 +16,8 @@ use arrow_array::{Array as _, ArrayRef, Float32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
 use shardine::files::FoundFile;
 use shardine::jobs::{
-    CancelToken, JobContext, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport,
-    write_vectors,
+    CancelToken, JobContext, Part, PartOutcome, VerifyOptions, WriteVectorsOptions,
+    WriteVectorsReport, verify, write_vectors,
 };
 use shardine::store::{Key, StoreExt};
 use shardine::vectors::{VectorQuery, VectorStore};
@@ -404,6 +404,27 @@ fn every_kind_is_read_back_as_it_was_written() {
                 links
             };
             assert_eq!(in_order(&by_row), in_order(&links), "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_keeps_the_rules() {
+    let links = |width: u64| (0..300 * width).map(|at| (at * 7919) % 3000).collect::<Vec<_>>();
+    for (kind, links) in [
+        (GeometryKind::Points, Vec::new()),
+        (GeometryKind::Polylines, Vec::new()),
+        (GeometryKind::Graph, links(2)),
+        (GeometryKind::Mesh, links(3)),
+    ] {
+        for options in [options(), WriteVectorsOptions::new(&[30.0, 20.0, 10.0])] {
+            let target = Location::memory();
+            let rows = Rows::new(kind, 3000).links(links.clone());
+            write(&context(), rows, &[], &target, &options).unwrap();
+            let mut found = Vec::new();
+            let checked = VerifyOptions::new().decode(true);
+            verify(&context(), &target, &checked, &mut |finding| found.push(finding)).unwrap();
+            assert_eq!(found, [], "{kind:?}");
         }
     }
 }

@@ -2,6 +2,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use shardine_geometry::zarr_vectors::rules as vectors;
 use shardine_store::Key;
 
 use super::Mend;
@@ -85,6 +86,8 @@ const RESTORE: &str = "restore the object from a copy, or copy it again from its
 const CORRECT: &str =
     "correct the metadata as the message says, for example with `shardine attrs set`";
 const NAME_DIMENSIONS: &str = "name the dimensions in the zarr.json of the array like the axes";
+const RESTORE_CELLS: &str =
+    "restore the object from a copy, or write the store again from its source";
 const LEFT_OUT: &str = "move it elsewhere, or replace a link with its target; see docs/links.md";
 
 kinds! {
@@ -160,6 +163,20 @@ kinds! {
     OmeScene = "ome-scene" Damage CORRECT,
     /// Any other violation of a rule of OME-Zarr.
     OmeMetadata = "ome-metadata" Damage CORRECT,
+    /// A document of Zarr Vectors that contradicts the format, or an array that is missing.
+    VectorsMetadata = "vectors-metadata" Damage CORRECT,
+    /// A list of chunks that is not what is stored.
+    VectorsChunkList = "vectors-chunk-list" Damage RESTORE_CELLS,
+    /// Positions that are cut off, or lie in another chunk.
+    VectorsVertices = "vectors-vertices" Damage RESTORE_CELLS,
+    /// Fragments of rows that do not exist, or rows in no fragment.
+    VectorsFragments = "vectors-fragments" Damage RESTORE_CELLS,
+    /// Attributes with another number of rows than what they describe, or with unknown codes.
+    VectorsAttributes = "vectors-attributes" Damage RESTORE_CELLS,
+    /// Links that are cut off, or lead to nothing.
+    VectorsLinks = "vectors-links" Damage RESTORE_CELLS,
+    /// Ids and manifests that contradict each other or the fragments.
+    VectorsObjects = "vectors-objects" Damage RESTORE_CELLS,
     /// Two entries that refer to exactly the same bytes.
     SharedBytes = "shared-bytes" Notice NOTHING,
     /// An entry for a chunk that lies outside the array.
@@ -212,6 +229,14 @@ kinds! {
     OmeRecommended = "ome-recommended" Notice NOTHING,
     /// OME-Zarr metadata that is not forbidden, but may be misread.
     OmeDoubtful = "ome-doubtful" Notice NOTHING,
+    /// An array of Zarr Vectors without a list of its chunks.
+    VectorsNoList = "vectors-no-list" Notice REPAIR,
+    /// A count of vertices, objects or links that is not what is stored.
+    VectorsCounts = "vectors-counts" Notice NOTHING,
+    /// Bounds that leave vertices out.
+    VectorsBounds = "vectors-bounds" Notice NOTHING,
+    /// Metadata of Zarr Vectors that is not forbidden, but looks wrong.
+    VectorsDoubtful = "vectors-doubtful" Notice NOTHING,
     /// Something that this version cannot check, or that kept changing.
     NotChecked = "not-checked" Notice NOTHING,
 }
@@ -235,6 +260,25 @@ impl FindingKind {
             (RuleLevel::Must, RuleKind::Layout) => Self::OmeLayout,
             (RuleLevel::Must, RuleKind::Scene) => Self::OmeScene,
             (RuleLevel::Must, RuleKind::Metadata) => Self::OmeMetadata,
+        }
+    }
+}
+
+impl FindingKind {
+    /// The kind of a broken rule of Zarr Vectors.
+    pub(in crate::jobs) fn of_vectors_rule(rule: vectors::RuleKind) -> Self {
+        match rule {
+            vectors::RuleKind::Metadata => Self::VectorsMetadata,
+            vectors::RuleKind::ChunkList => Self::VectorsChunkList,
+            vectors::RuleKind::Vertices => Self::VectorsVertices,
+            vectors::RuleKind::Fragments => Self::VectorsFragments,
+            vectors::RuleKind::Attributes => Self::VectorsAttributes,
+            vectors::RuleKind::Links => Self::VectorsLinks,
+            vectors::RuleKind::Objects => Self::VectorsObjects,
+            vectors::RuleKind::NoList => Self::VectorsNoList,
+            vectors::RuleKind::Counts => Self::VectorsCounts,
+            vectors::RuleKind::Bounds => Self::VectorsBounds,
+            vectors::RuleKind::Doubtful => Self::VectorsDoubtful,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Corrects documents: OME-Zarr metadata that follows from other documents, and consolidated
-//! metadata that does not match the nodes.
+//! Corrects documents: OME-Zarr metadata that follows from other documents, lists and counts of
+//! Zarr Vectors that follow from what is stored, and consolidated metadata that does not match the
+//! nodes.
 //!
 //! Each correction is worked out again from what is stored while its document is held, and the
 //! document is replaced only if it is still the one that was read. What changed meanwhile is left
@@ -13,7 +14,8 @@ use serde_json::{Map, Value};
 use shardine_store::{Key, MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt};
 
 use super::{Repair, RepairKind, Repairing};
-use crate::jobs::check::{Finding, FindingKind, Mend, Scope};
+use crate::jobs::check::vectors::follows;
+use crate::jobs::check::{DocumentCorrection, Finding, FindingKind, Mend, Scope};
 use crate::jobs::verify::{array_facts, node_facts, verify_in};
 use crate::ome::rules::NodeFacts;
 use crate::ome::rules::corrections::{
@@ -95,6 +97,7 @@ impl Repairing<'_> {
             if found.mends.is_empty() {
                 break;
             }
+            let mut again = BTreeMap::new();
             for (document, mends) in std::mem::take(&mut found.mends) {
                 self.context.check()?;
                 let reason = match self.correct_document(&document, &mends)? {
@@ -103,7 +106,13 @@ impl Repairing<'_> {
                         changed.insert((node, is_v3(&document)));
                         continue;
                     }
-                    Corrected::Changed if round < ROUNDS => continue,
+                    Corrected::Changed if round < ROUNDS => {
+                        // Documents alone do not show what follows from cells.
+                        if mends.iter().any(|mend| mend.correction.follows_from_cells()) {
+                            again.insert(document, mends);
+                        }
+                        continue;
+                    }
                     Corrected::Changed => "kept changing while it was corrected".to_owned(),
                     Corrected::Refused(reason) => reason,
                 };
@@ -111,6 +120,7 @@ impl Repairing<'_> {
                 refused.insert(document);
             }
             found = self.look_at_documents()?;
+            found.mends.extend(again);
         }
         changed.extend(copies.iter().filter_map(|(node, finding)| {
             Some((Some(node.clone()), is_v3(finding.object.as_ref()?)))
@@ -144,7 +154,8 @@ impl Repairing<'_> {
             if !self.still_follows(mend, &text)? {
                 continue;
             }
-            let is_order = matches!(mend.correction, Correction::Order { .. });
+            let is_order =
+                matches!(mend.correction, DocumentCorrection::Ome(Correction::Order { .. }));
             if is_order && has_kept_numbers_in(&text, "datasets").unwrap_or(false) {
                 let reason =
                     "has levels with numbers of many digits, which cannot be moved exactly";
@@ -179,7 +190,18 @@ impl Repairing<'_> {
     fn still_follows(&self, mend: &Mend, text: &[u8]) -> Result<bool, Error> {
         let group = self.location.at(mend.group.clone());
         let attributes = || attributes_in(text, is_v3(&mend.document)).ok();
-        Ok(match &mend.correction {
+        let correction = match &mend.correction {
+            DocumentCorrection::Ome(correction) => correction,
+            DocumentCorrection::Vectors(correction) => {
+                let node = self.location.at(mend.node.clone());
+                return match follows(self.context, &group, &node, correction) {
+                    // It has changed meanwhile.
+                    Err(Error::NoNode { .. } | Error::NotAnArray { .. }) => Ok(false),
+                    follows => follows,
+                };
+            }
+        };
+        Ok(match correction {
             Correction::Version { version, .. } => {
                 let Some(witness) = &mend.witness else { return Ok(false) };
                 let stored = match *witness == mend.document {
@@ -194,10 +216,10 @@ impl Repairing<'_> {
                 let mut failed = Ok(());
                 let found = level_orders(&attributes, &mut |path| found(&group, path, &mut failed));
                 failed?;
-                found.contains(&mend.correction)
+                found.contains(correction)
             }
             Correction::Places { .. } => {
-                attributes().as_ref().and_then(places).as_ref() == Some(&mend.correction)
+                attributes().as_ref().and_then(places).as_ref() == Some(correction)
             }
             Correction::Labels { added, removed } => {
                 let list = attributes();
@@ -215,7 +237,7 @@ impl Repairing<'_> {
                     false => NodeFacts::Unknown,
                 };
                 let found = attributes.map(|attributes| dimension_names(&attributes, &mut find));
-                found.is_some_and(|found| found.values().any(|found| *found == mend.correction))
+                found.is_some_and(|found| found.values().any(|found| found == correction))
             }
         })
     }
@@ -320,8 +342,8 @@ fn found(group: &Location, path: &str, failed: &mut Result<(), Error>) -> NodeFa
 }
 
 /// The text of a document with a correction; `None` if it is not one that the correction is for.
-fn with_correction(text: &[u8], is_v3: bool, correction: &Correction) -> Option<Vec<u8>> {
-    if let Correction::DimensionNames { names, .. } = correction {
+fn with_correction(text: &[u8], is_v3: bool, correction: &DocumentCorrection) -> Option<Vec<u8>> {
+    if let DocumentCorrection::Ome(Correction::DimensionNames { names, .. }) = correction {
         return with_dimension_names(text, names).ok().flatten();
     }
     let is_for = Cell::new(false);

@@ -216,6 +216,7 @@ impl Walk<'_, '_> {
                 }
                 self.ome.leave(result.is_ok());
                 result?;
+                self.run.vectors(location, &metadata)?;
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ mod ome_versions;
 mod shards;
 mod shared;
 mod single;
+mod vectors;
 mod volume;
 
 use super::check::{Finding, Run, Scope, Sizes, VerifySummary};
@@ -114,6 +115,11 @@ impl VerifyOptions {
 ///
 /// Groups with OME-Zarr metadata are judged by the rules of its version, as
 /// [`ome::rules`](crate::ome::rules) has them, with the documents that are read anyway.
+///
+/// A group that is a store of Zarr Vectors is judged by the rules of that format, with everything
+/// in its cells: see [`zarr_vectors::rules`](shardine_geometry::zarr_vectors::rules). That reads
+/// all cells, except with [`metadata_only`](VerifyOptions::metadata_only), and keeps a table of the
+/// chunks of all levels.
 ///
 /// Nothing is written and nothing is recovered: a shard whose in-place update was interrupted is
 /// checked as readers see it, without the update, and reported as

@@ -13,7 +13,7 @@ use shardine_store::{Key, Listing};
 use super::hierarchy::{refusal, settled_document};
 use super::ome_versions::HierarchyVersions;
 use crate::jobs::check::keyed::last_part;
-use crate::jobs::check::{Finding, FindingKind, Mend, Run, Untold};
+use crate::jobs::check::{DocumentCorrection, Finding, FindingKind, Mend, Run, Untold};
 use crate::ome::rules::corrections::{
     Correction, LabelNodes, dimension_names, labels, level_orders, may_be_mended, places,
 };
@@ -277,7 +277,7 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             document: group.document.clone(),
             group: of.cloned(),
             witness: None,
-            correction,
+            correction: DocumentCorrection::Ome(correction),
         };
         let mut mends: Vec<Mend> = level_orders(attributes, find).into_iter().map(own).collect();
         mends.extend(places(attributes).map(own));
@@ -291,6 +291,7 @@ impl<'a, 'r> OmeWalk<'a, 'r> {
             let Ok(array) = group.location.join(&path) else { continue };
             let Ok(document) = array.key(DOCUMENT) else { continue };
             let node = array.path.clone();
+            let correction = DocumentCorrection::Ome(correction);
             mends.push(Mend { node, document, group: of.cloned(), witness: None, correction });
         }
         mends.into_iter().map(Arc::new).collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use shardine_store::Key;
 
-use crate::jobs::check::Mend;
+use crate::jobs::check::{DocumentCorrection, Mend};
 use crate::ome::rules::corrections::{
     Correction, fitting_releases, is_version_missing, missing_versions, stated_versions,
 };
@@ -110,7 +110,10 @@ impl HierarchyVersions {
                     document: unstated.document.clone(),
                     group: unstated.group.clone(),
                     witness: Some(witness.clone()),
-                    correction: Correction::Version { version: version.clone(), members },
+                    correction: DocumentCorrection::Ome(Correction::Version {
+                        version: version.clone(),
+                        members,
+                    }),
                 })
             });
             (unstated, mend)

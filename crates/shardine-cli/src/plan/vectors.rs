@@ -1,0 +1,319 @@
+//! Chunks, bins and shards of a store of Zarr Vectors.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shardine::plan::{
+    Action, Choice, Current, Situation, VectorFigures, VectorRecommendation, VectorSituation,
+    recommend_vectors, sample, stored_cells,
+};
+use shardine::shard::IndexLocation;
+use shardine::vectors::{GeometryKind, LevelInfo, VectorInfo, VectorStore};
+use shardine::{ArrayNode, Engine, Error, Group, Node};
+
+use super::report::{because, line};
+use super::{Plan, situation};
+use crate::cli::Machine;
+use crate::failure::{Failure, quoted};
+use crate::units;
+
+/// What is recommended for one level.
+struct Advice {
+    level: LevelInfo,
+    situation: VectorSituation,
+    /// The array with the largest cells.
+    measured: String,
+    advice: VectorRecommendation,
+    /// The commands that do it; none if nothing has to be done, or the finest level says it.
+    commands: Vec<String>,
+}
+
+/// Advises on the levels of a store.
+pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Result<(), Failure> {
+    let store = VectorStore::of_group(group)?;
+    let info = store.info()?;
+    if info.kind == GeometryKind::Parametric {
+        return Err(Failure::new(format!("{url}: parametric objects have no chunks to plan")));
+    }
+    if args.chunk.is_some() {
+        return Err(Failure::new("--chunk: a store of Zarr Vectors has chunks of its own")
+            .hint("omit --chunk"));
+    }
+    let mut all = Vec::new();
+    for level in &info.levels {
+        if args.level.given().is_some_and(|given| given as u64 != level.level) {
+            continue;
+        }
+        if let Some(advice) = of_level(args, machine, url, &store, &info, level)? {
+            all.push(advice);
+        }
+    }
+    if all.is_empty() {
+        return Err(Failure::new(format!("{url}: no vertices are stored to plan for")));
+    }
+    tell(url, &info, &all, args.json)
+}
+
+/// The arrays of a level that have a cell for each chunk with vertices.
+fn arrays(
+    engine: &Arc<Engine>,
+    store: &VectorStore,
+    level: u64,
+) -> Result<Vec<ArrayNode>, Failure> {
+    let location = store.location().join(&level.to_string())?;
+    let open = |path: &str| match ArrayNode::open(engine, &location.join(path)?) {
+        Ok(array) => Ok(Some(array)),
+        Err(Error::NoNode { .. }) => Ok(None),
+        Err(error) => Err(error),
+    };
+    let mut found = Vec::new();
+    found.extend(open("vertices")?);
+    found.extend(open("vertex_fragments")?);
+    match Node::open(engine, &location.join("vertex_attributes")?) {
+        Ok(Node::Group(attributes)) => {
+            for child in attributes.children()? {
+                if let Node::Array(array) = child.node? {
+                    found.push(array);
+                }
+            }
+        }
+        Ok(Node::Array(_)) | Err(Error::NoNode { .. } | Error::UnlistedGroup { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(found)
+}
+
+fn of_level(
+    args: &Plan,
+    machine: &Machine,
+    url: &str,
+    store: &VectorStore,
+    info: &VectorInfo,
+    level: &LevelInfo,
+) -> Result<Option<Advice>, Failure> {
+    let arrays = arrays(&machine.engine()?, store, level.level)?;
+    let mut measured = Vec::new();
+    for array in &arrays {
+        measured.extend(sample(array)?.map(|sample| (sample.mean, sample, array)));
+    }
+    let Some((_, sample, array)) = measured.into_iter().max_by_key(|(mean, ..)| *mean) else {
+        return Ok(None);
+    };
+    let mut cells: Situation = situation(args, machine, array.shape(), array.data_type());
+    let local = array.location().store.read_cost().local;
+    cells.remote |= !local;
+    cells.stored = stored_cells(array, Some(&sample))?;
+    cells.sample = Some(sample);
+    cells.chunk = Some(vec![1; array.shape().len()]);
+    cells.current = Some(Current {
+        chunk: array.chunk_shape().to_vec(),
+        shard: array.shard_shape().map(<[u64]>::to_vec),
+        index: IndexLocation::End,
+        checksum: true,
+    });
+    let situation = VectorSituation {
+        chunk: info.chunk_shape.clone(),
+        bin: info.bin_shape.clone(),
+        can_bin: info.kind == GeometryKind::Points && level.objects.is_none(),
+        vertices: level.vertices,
+        chunks: level.chunks,
+        arrays: arrays.len() as u64,
+        cells,
+    };
+    let advice = recommend_vectors(&situation).map_err(Failure::new)?;
+    // All levels are packed and written by one command.
+    let is_finest = info.levels.first().is_some_and(|finest| finest.level == level.level);
+    let commands = match is_finest {
+        true => commands(url, info, &advice, situation.cells.current.as_ref(), local),
+        false => Vec::new(),
+    };
+    let path = array.location().to_string();
+    let measured = path.rsplit_once(&format!("/{}/", level.level)).map_or("", |(_, name)| name);
+    let measured = measured.to_owned();
+    Ok(Some(Advice { level: level.clone(), situation, measured, advice, commands }))
+}
+
+fn commands(
+    url: &str,
+    info: &VectorInfo,
+    advice: &VectorRecommendation,
+    current: Option<&Current>,
+    local: bool,
+) -> Vec<String> {
+    let is_sharded = current.is_some_and(|current| current.shard.is_some());
+    let name = url.trim_end_matches('/');
+    let new = match name.rsplit_once('.') {
+        Some((name, ending)) if !ending.contains('/') => format!("{name}-new.{ending}"),
+        _ => format!("{name}-new"),
+    };
+    let per_shard = advice.chunks_per_shard.as_deref().map(per_axis);
+    // Only folders can be exchanged in one step.
+    let out = if local { String::new() } else { format!(" -o {}", quoted(&new)) };
+    match (advice.action, per_shard) {
+        (Action::Rechunk, per_shard) => {
+            let has_links = info.kind.link_width() > 0;
+            let edges = if has_links { " --edges edges.csv" } else { "" };
+            let mut write = format!(
+                "shardine vectors write {} rows.parquet --kind {}{edges} --chunk {}",
+                quoted(&new),
+                info.kind.name(),
+                lengths(&advice.chunk)
+            );
+            if let Some(bin) = &advice.bin {
+                write.push_str(&format!(" --bin {}", lengths(bin)));
+            }
+            if let Some(per_shard) = per_shard {
+                write.push_str(&format!(" --shard {per_shard}"));
+            }
+            vec![format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url)), write]
+        }
+        (Action::Reshard, Some(per_shard)) => {
+            let verb = if is_sharded { "reshard" } else { "shard" };
+            vec![format!("shardine {verb} {} --chunks-per-shard {per_shard}{out}", quoted(url))]
+        }
+        (Action::Unshard, _) => vec![format!("shardine unshard {}{out}", quoted(url))],
+        _ => Vec::new(),
+    }
+}
+
+/// Numbers of chunks as an option takes them: one if all are the same.
+fn per_axis(shard: &[u64]) -> String {
+    match shard {
+        [first, rest @ ..] if rest.iter().all(|len| len == first) => first.to_string(),
+        shard => units::shape_argument(shard),
+    }
+}
+
+/// Lengths as an option takes them.
+fn lengths(lengths: &[f64]) -> String {
+    lengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let commands: Vec<&String> = all.iter().flat_map(|advice| &advice.commands).collect();
+    if as_json {
+        let levels: Vec<Value> = all.iter().map(Advice::to_json).collect();
+        let told = json!({ "kind": info.kind.name(), "levels": levels, "commands": commands });
+        writeln!(out, "{told:#}")?;
+    } else {
+        for advice in all {
+            advice.write(&mut out, url, info)?;
+            writeln!(out)?;
+        }
+        line(
+            &mut out,
+            "assumed",
+            "a box of two chunks of now along each axis, in one array, with nothing cached",
+        )?;
+        match commands.as_slice() {
+            [] => line(&mut out, "to do", "nothing")?,
+            commands => {
+                for (at, command) in commands.iter().enumerate() {
+                    line(&mut out, if at == 0 { "to do" } else { "" }, command)?;
+                }
+            }
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+impl Advice {
+    fn write(&self, out: &mut dyn Write, url: &str, info: &VectorInfo) -> io::Result<()> {
+        let Self { level, situation, advice, .. } = self;
+        line(out, "store", format!("{url}, level {} ({})", level.level, info.kind.name()))?;
+        let place = if situation.cells.remote { "in an object store" } else { "on a local disk" };
+        let (vertices, chunks) = (level.vertices, units::count(level.chunks, "chunk"));
+        line(out, "shape", format!("{vertices} vertices in {chunks}, {place}"))?;
+        if let Some(sample) = &situation.cells.sample {
+            let (mean, max) = (units::size(sample.mean), units::size(sample.max));
+            let count = units::count(sample.count, "cell");
+            let text = format!("{count} of {}: {mean} on average, largest {max}", self.measured);
+            line(out, "measured", text)?;
+        }
+        line(out, "chunk", lengths(&advice.chunk))?;
+        because(out, &advice.chunk_choice)?;
+        line(out, "bin", advice.bin.as_deref().map_or_else(|| "none".to_owned(), lengths))?;
+        because(out, &advice.bin_choice)?;
+        match &advice.chunks_per_shard {
+            Some(shard) => {
+                let count = units::count(units::elements(shard), "chunk");
+                line(out, "shard", format!("{} chunks, {count}", units::shape(shard)))?;
+            }
+            None => line(out, "shard", "none: each chunk is its own object")?,
+        }
+        because(out, &advice.shard_choice)?;
+        writeln!(out)?;
+        let changes = advice.action != Action::Nothing;
+        let row = |out: &mut dyn Write, name: &str, cell: &dyn Fn(&VectorFigures) -> String| {
+            match changes {
+                true => {
+                    let (before, after) = (cell(&advice.before), cell(&advice.after));
+                    writeln!(out, "{name:<28} {before:<32} {after}")
+                }
+                false => writeln!(out, "{name:<28} {}", cell(&advice.before)),
+            }
+        };
+        match changes {
+            true => writeln!(out, "{:<28} {:<32} as recommended", "", "as it is")?,
+            false => writeln!(out, "{:<28} as it is", "")?,
+        }
+        row(out, "vertices per chunk", &|f| f.vertices_per_chunk.to_string())?;
+        row(out, "objects of an array", &|f| format!("up to {}", f.objects))?;
+        row(out, "object size", &|f| format!("up to {}", units::size(f.object_bytes)))?;
+        row(out, "box, requests", &|f| match f.requests {
+            [least, most] if least == most => most.to_string(),
+            [least, most] => format!("{least} to {most}"),
+        })?;
+        row(out, "writers that do not wait", &|f| format!("up to {}", f.writers))
+    }
+
+    fn to_json(&self) -> Value {
+        let advice = &self.advice;
+        let choice =
+            |choice: &Choice| json!({ "rule": choice.rule.name(), "reason": choice.reason });
+        let current = self.situation.cells.current.as_ref();
+        let sample = self.situation.cells.sample.as_ref();
+        json!({
+            "level": self.level.level,
+            "vertices": self.level.vertices,
+            "chunks": self.level.chunks,
+            "remote": self.situation.cells.remote,
+            "measured": sample.map(|sample| json!({
+                "array": self.measured,
+                "count": sample.count,
+                "mean": sample.mean,
+                "median": sample.median,
+                "max": sample.max,
+            })),
+            "action": match advice.action {
+                Action::Nothing => "nothing",
+                Action::Reshard => "reshard",
+                Action::Unshard => "unshard",
+                _ => "rechunk",
+            },
+            "chunk_shape": advice.chunk,
+            "chunk_choice": choice(&advice.chunk_choice),
+            "bin_shape": advice.bin,
+            "bin_choice": choice(&advice.bin_choice),
+            "chunks_per_shard": advice.chunks_per_shard,
+            "shard_choice": choice(&advice.shard_choice),
+            "current_chunks_per_shard": current.and_then(|current| current.shard.as_ref()),
+            "before": figures_json(&advice.before),
+            "after": figures_json(&advice.after),
+        })
+    }
+}
+
+fn figures_json(figures: &VectorFigures) -> Value {
+    json!({
+        "chunks": figures.chunks,
+        "vertices_per_chunk": figures.vertices_per_chunk,
+        "objects": figures.objects,
+        "object_bytes": figures.object_bytes,
+        "requests": figures.requests,
+        "writers": figures.writers,
+    })
+}

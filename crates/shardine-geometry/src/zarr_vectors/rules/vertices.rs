@@ -1,0 +1,194 @@
+//! Positions and the fragments that they form.
+
+use super::{Places, RuleKind, Violation};
+use crate::zarr_vectors::{FragmentIndex, Scalar, Values, chunk_key, chunk_of};
+
+/// What is known of the positions of a level.
+#[derive(Debug, Clone)]
+pub struct VertexRules {
+    /// The type of a coordinate.
+    pub scalar: Scalar,
+    /// The edges of a chunk.
+    pub chunk_shape: Vec<f64>,
+    /// What has to be added to stored coordinates.
+    pub offset: Option<Vec<f64>>,
+}
+
+/// The box that positions fill.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extent {
+    /// The smallest coordinates; above the largest if there is no position.
+    pub low: Vec<f64>,
+    /// The largest.
+    pub high: Vec<f64>,
+}
+
+impl Extent {
+    /// That of no position.
+    pub fn new(rank: usize) -> Self {
+        Self { low: vec![f64::INFINITY; rank], high: vec![f64::NEG_INFINITY; rank] }
+    }
+
+    /// Whether there is no position.
+    pub fn is_empty(&self) -> bool {
+        self.low.iter().zip(&self.high).any(|(low, high)| low > high)
+    }
+
+    fn add(&mut self, axis: usize, value: f64) {
+        if let (Some(low), Some(high)) = (self.low.get_mut(axis), self.high.get_mut(axis)) {
+            *low = low.min(value);
+            *high = high.max(value);
+        }
+    }
+
+    /// What `bounds` leave out, in words; `None` if nothing. Coordinates of type `scalar` may have
+    /// been rounded since the bounds were taken.
+    pub fn outside(&self, bounds: &[Vec<f64>; 2], scalar: Scalar) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let [low, high] = bounds;
+        let fits = |(value, bound, sign): (&f64, &f64, f64)| {
+            (value - bound) * sign <= rounding(scalar, *value).max(rounding(scalar, *bound))
+        };
+        let lower = self.low.iter().zip(low).map(|(value, bound)| (value, bound, -1.0));
+        let upper = self.high.iter().zip(high).map(|(value, bound)| (value, bound, 1.0));
+        if lower.chain(upper).all(fits) {
+            return None;
+        }
+        Some(format!(
+            "bounds are {low:?} to {high:?}, but vertices lie from {:?} to {:?}",
+            self.low, self.high
+        ))
+    }
+}
+
+/// How far a stored coordinate may be from the one that was given.
+fn rounding(scalar: Scalar, value: f64) -> f64 {
+    let relative = match scalar {
+        Scalar::Float64 => f64::EPSILON,
+        Scalar::Float32 => f64::from(f32::EPSILON),
+        Scalar::Float16 => 1.0 / 1024.0,
+        // A fraction is cut off.
+        _ => return 1.0,
+    };
+    2.0 * relative * value.abs()
+}
+
+impl VertexRules {
+    /// How many bytes a position has.
+    pub fn row_size(&self) -> usize {
+        self.chunk_shape.len() * self.scalar.size()
+    }
+
+    /// Judges the cell of `vertices` of `chunk`, whose coordinates are those of space alone, and
+    /// adds its positions to `extent`; how many rows it has, or `None` if that cannot be said.
+    ///
+    /// A position is in its chunk also if it is only by rounding that it is not: zarr-vectors
+    /// looks for the chunk first and stores fewer digits then.
+    pub fn judge(
+        &self,
+        bytes: &[u8],
+        chunk: &[i64],
+        extent: &mut Extent,
+        out: &mut Vec<Violation>,
+    ) -> Option<u64> {
+        let rows = match Values::new(bytes, self.row_size()) {
+            Ok(rows) => rows.len() as u64,
+            Err(error) => {
+                out.push(Violation::new(RuleKind::Vertices, error.to_string()));
+                return None;
+            }
+        };
+        let mut elsewhere = Places::default();
+        let rank = self.chunk_shape.len();
+        let mut position = vec![0.0; rank];
+        for (at, row) in bytes.chunks_exact(self.row_size()).enumerate() {
+            let coordinates = row.chunks_exact(self.scalar.size());
+            for ((axis, value), bytes) in position.iter_mut().enumerate().zip(coordinates) {
+                *value = self.scalar.number(bytes);
+                if value.is_finite() {
+                    extent.add(axis, *value);
+                }
+            }
+            if !self.is_in(&position, chunk) {
+                elsewhere.add(|| {
+                    let place = chunk_of(position.iter().copied(), &self.chunk_shape);
+                    let place =
+                        place.map(|chunk| format!(", which is in chunk {}", chunk_key(&chunk)));
+                    format!("vertex {at} is at {position:?}{}", place.unwrap_or_default())
+                });
+            }
+        }
+        elsewhere.tell(RuleKind::Vertices, out);
+        Some(rows)
+    }
+
+    fn is_in(&self, position: &[f64], chunk: &[i64]) -> bool {
+        let inside = |add: Option<&Vec<f64>>| {
+            position.iter().zip(chunk).zip(&self.chunk_shape).enumerate().all(
+                |(axis, ((value, chunk), edge))| {
+                    let value = value + add.and_then(|add| add.get(axis)).copied().unwrap_or(0.0);
+                    let (low, high) = (*chunk as f64 * edge, (*chunk + 1) as f64 * edge);
+                    let most = rounding(self.scalar, value).max(rounding(Scalar::Float64, high));
+                    value >= low - most && value <= high + most
+                },
+            )
+        };
+        inside(None) || (self.offset.is_some() && inside(self.offset.as_ref()))
+    }
+}
+
+/// Judges the fragments of a chunk with `rows` vertices, if that is known: they are of rows that
+/// exist, every row is in one, and if they `tile`, they are ranges that follow each other.
+pub fn judge_fragments<'a>(
+    bytes: &'a [u8],
+    rows: Option<u64>,
+    tile: bool,
+    out: &mut Vec<Violation>,
+) -> Option<FragmentIndex<'a>> {
+    let mut tell = |message: String| out.push(Violation::new(RuleKind::Fragments, message));
+    if bytes.is_empty() {
+        if let Some(rows) = rows.filter(|rows| *rows > 0) {
+            tell(format!("there are no fragments for {rows} vertices"));
+        }
+        return None;
+    }
+    let index = match FragmentIndex::parse(bytes) {
+        Ok(index) => index,
+        Err(error) => {
+            tell(error.to_string());
+            return None;
+        }
+    };
+    let Some(rows) = rows else { return Some(index) };
+    if index.extent() > rows {
+        tell(format!("a fragment has row {} of {rows} vertices", index.extent() - 1));
+    } else if tile && !index.tiles(rows) {
+        tell(format!(
+            "the level says that fragments follow each other (fragments_tile), but these {} are \
+             not all of the {rows} rows in order",
+            index.len()
+        ));
+    } else if !index.tiles(rows) {
+        let left = rows_left(&index, rows);
+        if left > 0 {
+            tell(format!("{left} of {rows} vertices are in no fragment"));
+        }
+    }
+    Some(index)
+}
+
+/// How many rows are in no fragment. All fragments are of rows that exist.
+fn rows_left(index: &FragmentIndex<'_>, rows: u64) -> u64 {
+    let Ok(len) = usize::try_from(rows) else { return 0 };
+    let mut taken = vec![false; len];
+    for fragment in index.iter() {
+        fragment.for_each(|row| {
+            if let Some(taken) = taken.get_mut(row as usize) {
+                *taken = true;
+            }
+        });
+    }
+    taken.iter().filter(|taken| !**taken).count() as u64
+}

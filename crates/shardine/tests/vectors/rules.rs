@@ -1,0 +1,429 @@
+//! `verify` finds what is wrong with a store, `repair` mends what follows from what is stored.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use shardine::jobs::{
+    Finding, Part, Repair, RepairKind, RepairOptions, RepairSummary, Severity, VerifyOptions,
+    repair, verify,
+};
+use shardine::store::{Condition, Key, MemoryStore, Store, StoreExt};
+use shardine::{Array, Elements, ElementsRef, Location, VariableElements};
+
+use crate::golden::{Golden, engine, golden};
+
+const ALL: [&str; 12] = [
+    "points",
+    "point_objects",
+    "point_genes",
+    "flat",
+    "levels",
+    "lines",
+    "polylines",
+    "graph",
+    "skeleton",
+    "pieces",
+    "mesh",
+    "parametric",
+];
+
+fn findings(location: &Location, options: &VerifyOptions) -> Vec<Finding> {
+    let mut found = Vec::new();
+    verify(&engine(), location, options, &mut |finding| found.push(finding)).unwrap();
+    found
+}
+
+/// The kinds of what is found, each with the object and the message.
+fn told(location: &Location) -> Vec<(String, String)> {
+    let found = findings(location, &VerifyOptions::new());
+    let tell = |finding: Finding| {
+        let object = finding.object.as_ref().map(Key::as_str).unwrap_or_default().to_owned();
+        (finding.kind.name().to_owned(), format!("{object}: {}", finding.message))
+    };
+    found.into_iter().map(tell).collect()
+}
+
+#[track_caller]
+fn assert_told(location: &Location, kind: &str, words: &[&str]) {
+    let found = told(location);
+    let is_it = |(name, text): &(String, String)| {
+        name == kind && words.iter().all(|words| text.contains(words))
+    };
+    assert!(found.iter().any(is_it), "no {kind} with {words:?} in {found:#?}");
+}
+
+fn open(location: &Location, array: &str) -> Array {
+    Array::open(location.join(array).unwrap()).unwrap()
+}
+
+/// The stored cells of an array, with their bytes.
+fn cells(golden: &Golden, location: &Location, array: &str) -> Vec<(Vec<u64>, Vec<u8>)> {
+    let prefix = format!("{array}/c/");
+    let opened = open(location, array);
+    let keys = golden.files.keys().filter_map(|key| key.strip_prefix(&prefix));
+    keys.map(|key| {
+        let cell: Vec<u64> = key.split('/').map(|part| part.parse().unwrap()).collect();
+        let region = shardine::Region::of_box(&cell, &vec![1; cell.len()]);
+        let Elements::Variable(bytes) = opened.read_elements(&region).unwrap() else { panic!() };
+        (cell, bytes.get(0).unwrap().to_vec())
+    })
+    .collect()
+}
+
+fn put(location: &Location, array: &str, cell: &[u64], bytes: &[u8]) {
+    let region = shardine::Region::of_box(cell, &vec![1; cell.len()]);
+    let elements: VariableElements = [bytes].into_iter().collect();
+    let array = open(location, array);
+    array.write_elements(&region, ElementsRef::Variable(&elements), &Default::default()).unwrap();
+}
+
+/// Changes the attributes of a node.
+fn change(location: &Location, node: &str, change: impl FnOnce(&mut Value)) {
+    let name = if node.is_empty() { "zarr.json".to_owned() } else { format!("{node}/zarr.json") };
+    let key = Key::new(&name).unwrap();
+    let text = location.store.get(&key).unwrap().unwrap();
+    let mut document: Value = serde_json::from_slice(&text).unwrap();
+    change(&mut document["attributes"]);
+    location.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+}
+
+fn attributes(location: &Location, node: &str) -> Value {
+    let name = if node.is_empty() { "zarr.json".to_owned() } else { format!("{node}/zarr.json") };
+    let text = location.store.get(&Key::new(&name).unwrap()).unwrap().unwrap();
+    serde_json::from_slice::<Value>(&text).unwrap()["attributes"].take()
+}
+
+fn repaired(location: &Location, dry_run: bool) -> (RepairSummary, Vec<Repair>) {
+    let aside = Location::root(Arc::new(MemoryStore::new())).join("aside").unwrap();
+    let options = RepairOptions::new(aside).dry_run(dry_run);
+    let mut all = Vec::new();
+    let summary = repair(&engine(), location, &options, &mut |repair| all.push(repair)).unwrap();
+    (summary, all)
+}
+
+#[test]
+fn what_zarr_vectors_wrote_is_in_order() {
+    for name in ALL {
+        let location = golden(name).location();
+        assert_eq!(told(&location), [], "{name}");
+        let decoded = VerifyOptions::new().decode(true);
+        assert_eq!(findings(&location, &decoded), [], "{name}");
+        let documents = VerifyOptions::new().metadata_only(true);
+        assert_eq!(findings(&location, &documents), [], "{name}");
+    }
+}
+
+#[test]
+fn damage_in_a_cell_is_found_with_its_array_and_chunk() {
+    let golden = golden("graph");
+    for (array, change, kind, words) in [
+        ("0/vertices", cut as fn(&mut Vec<u8>), "vectors-vertices", "no whole number of rows"),
+        ("0/vertices", far_away, "vectors-vertices", "which is in chunk"),
+        ("0/vertex_fragments", cut, "vectors-fragments", "needs"),
+        ("0/vertex_fragments", |bytes| bytes[0] ^= 1, "vectors-fragments", "the magic"),
+        ("0/vertex_fragments", Vec::clear, "vectors-fragments", "there are no fragments for"),
+        ("0/vertex_attributes/v", cut, "vectors-attributes", "vertices"),
+        ("0/vertex_attributes/v", Vec::clear, "vectors-attributes", "it has 0 rows for"),
+        ("0/links/0/0.0.0", nowhere, "vectors-links", "link 0 has vertex"),
+        ("0/links/0/0.0.0", cut, "vectors-links", "no whole number of rows"),
+        ("0/link_fragments", cut, "vectors-links", "needs"),
+        ("0/link_attributes/weight/0/0.0.0", cut, "vectors-attributes", "links"),
+    ] {
+        let location = golden.location();
+        let (cell, mut bytes) = cells(&golden, &location, array).swap_remove(0);
+        change(&mut bytes);
+        put(&location, array, &cell, &bytes);
+        let object = cell.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+        let at = if bytes.is_empty() { format!("{array}/") } else { format!("{array}/c/{object}") };
+        assert_told(&location, kind, &[words, &at]);
+    }
+}
+
+fn cut(bytes: &mut Vec<u8>) {
+    bytes.pop();
+}
+
+/// The first coordinate of the first vertex.
+fn far_away(bytes: &mut Vec<u8>) {
+    bytes[..4].copy_from_slice(&1e6f32.to_le_bytes());
+}
+
+/// The first end of the first link.
+fn nowhere(bytes: &mut Vec<u8>) {
+    bytes[..8].copy_from_slice(&100_000i64.to_le_bytes());
+}
+
+#[test]
+fn links_between_chunks_and_levels_to_missing_vertices_are_found() {
+    for (name, within) in [("graph", "0/links/0"), ("mesh", "0/links/0"), ("levels", "/links/")] {
+        let golden = golden(name);
+        let is_across = |key: &&String| {
+            let (array, _) = key.split_once("/c/").unwrap_or(("", ""));
+            let between_levels = array.contains("/links/+") || array.contains("/links/-");
+            key.contains(within) && (between_levels || array.contains('+'))
+        };
+        let key = golden.files.keys().find(is_across).unwrap();
+        let array = key.split_once("/c/").unwrap().0;
+        let location = golden.location();
+        let (cell, mut bytes) = cells(&golden, &location, array).swap_remove(0);
+        let end = bytes.len();
+        bytes[end - 8..].copy_from_slice(&100_000i64.to_le_bytes());
+        put(&location, array, &cell, &bytes);
+        assert_told(&location, "vectors-links", &["has vertex 100000 of", array]);
+        if name == "mesh" {
+            let place = end - 8 * 4;
+            bytes[place..place + 8].copy_from_slice(&77i64.to_le_bytes());
+            put(&location, array, &cell, &bytes);
+            assert_told(&location, "vectors-links", &["has 77, which is no permutation", array]);
+        }
+    }
+}
+
+#[test]
+fn manifests_of_missing_fragments_and_fragments_of_no_object_are_found() {
+    let golden = golden("polylines");
+    let manifest = |location: &Location, bytes: &[u8]| {
+        let rows: VariableElements = [bytes].into_iter().collect();
+        let array = open(location, "0/object_index/manifests");
+        array.write_elements(0..1, ElementsRef::Variable(&rows), &Default::default()).unwrap();
+    };
+    let block = |chunk: i64, fragment: i64| {
+        let mut bytes = 1u32.to_le_bytes().to_vec();
+        [chunk, 0, 0].iter().for_each(|at| bytes.extend(at.to_le_bytes()));
+        bytes.push(0);
+        bytes.extend(fragment.to_le_bytes());
+        bytes
+    };
+    let location = golden.location();
+    manifest(&location, &block(0, 99));
+    let words = ["row 0: it has fragment 99 of chunk 0.0.0", "object_index/manifests"];
+    assert_told(&location, "vectors-objects", &words);
+    manifest(&location, &block(500, 0));
+    assert_told(&location, "vectors-objects", &["chunk 500.0.0, which is not stored"]);
+    manifest(&location, &block(0, 0)[..20]);
+    assert_told(&location, "vectors-objects", &["row 0: ", "needs"]);
+    // An object that has nothing any more: its fragments belong to none.
+    manifest(&location, &[]);
+    assert_told(&location, "vectors-objects", &["belong to no object"]);
+    assert_told(&location, "vectors-counts", &["num_present"]);
+}
+
+#[test]
+fn ids_are_as_many_as_manifests_and_unique_and_sorted() {
+    let golden = golden("point_objects");
+    let write = |ids: &[i64]| {
+        let location = golden.location();
+        let array = open(&location, "0/object_index/object_ids");
+        let mut all = array.read::<i64>(..).unwrap();
+        all[..ids.len()].copy_from_slice(ids);
+        array.write(.., &all).unwrap();
+        location
+    };
+    let location = golden.location();
+    let first = open(&location, "0/object_index/object_ids").read::<i64>(..).unwrap();
+    let twice = write(&[first[1]]);
+    assert_told(&twice, "vectors-objects", &["two objects have the id", "object_ids"]);
+    let swapped = write(&[first[1], first[0]]);
+    change(&swapped, "0/object_index", |index| index["object_ids_sorted"] = json!(true));
+    assert_told(&swapped, "vectors-objects", &["ids do not ascend"]);
+    let key = Key::new("0/object_index/object_ids/zarr.json").unwrap();
+    let text = location.store.get(&key).unwrap().unwrap();
+    let mut document: Value = serde_json::from_slice(&text).unwrap();
+    document["shape"] = json!([first.len() - 1]);
+    location.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+    assert_told(&location, "vectors-objects", &["ids for", "object_index"]);
+}
+
+#[test]
+fn a_code_of_no_word_is_found() {
+    let location = golden("points").location();
+    change(&location, "0/vertex_attributes/i", |of| {
+        of["encoding"] = json!("dictionary");
+        of["categories"] = json!(["only"]);
+    });
+    let words = ["of a dictionary of 1 words", "0/vertex_attributes/i"];
+    assert_told(&location, "vectors-attributes", &words);
+}
+
+#[test]
+fn lists_are_compared_with_what_is_stored_and_repaired() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str, &str); 4] = [
+        (
+            |of| drop(of["nonempty_chunks"].as_array_mut().unwrap().pop()),
+            "vectors-chunk-list",
+            "is stored, but not listed",
+        ),
+        (
+            |of| of["nonempty_chunks"].as_array_mut().unwrap().push(json!("900.0.0")),
+            "vectors-chunk-list",
+            "chunk 900.0.0 is listed in nonempty_chunks, but nothing is stored",
+        ),
+        (
+            |of| of["nonempty_chunks"].as_array_mut().unwrap().push(json!("1.x")),
+            "vectors-chunk-list",
+            "is no chunk with 3 coordinates",
+        ),
+        (
+            |of| drop(of.as_object_mut().unwrap().remove("nonempty_chunks")),
+            "vectors-no-list",
+            "has no list of its chunks",
+        ),
+    ];
+    // With shards and without.
+    let names = ["points", "point_objects"];
+    for (name, (damage, kind, words)) in
+        names.iter().flat_map(|name| cases.map(|case| (name, case)))
+    {
+        let location = golden(name).location();
+        let sound = attributes(&location, "0/vertices");
+        change(&location, "0/vertices", damage);
+        let damaged = attributes(&location, "0/vertices");
+        assert_told(&location, kind, &[words, "0/vertices"]);
+        let found = findings(&location, &VerifyOptions::new());
+        assert!(found.iter().all(|found| found.hint().unwrap().contains("repair")), "{found:?}");
+        let (_, planned) = repaired(&location, true);
+        assert_eq!(planned[0].kind, RepairKind::MetadataCorrected);
+        assert_eq!(attributes(&location, "0/vertices"), damaged, "a dry run wrote");
+        let (summary, _) = repaired(&location, false);
+        assert_eq!((summary.mended, summary.left), (1, 0));
+        assert_eq!(told(&location), []);
+        assert_eq!(attributes(&location, "0/vertices"), sound);
+    }
+}
+
+#[test]
+fn a_chunk_that_is_listed_and_lost_stays_on_the_list() {
+    let golden = golden("point_objects");
+    let location = golden.location();
+    let (cell, _) = cells(&golden, &location, "0/vertices").swap_remove(0);
+    let cell = cell.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+    let key = Key::new(&format!("0/vertices/c/{cell}")).unwrap();
+    location.store.delete(&key, &Condition::None).unwrap();
+    let before = attributes(&location, "0/vertices");
+    assert_told(&location, "vectors-chunk-list", &["but nothing is stored", "0/vertices"]);
+    assert_told(&location, "vectors-fragments", &["0/vertex_fragments"]);
+    let (summary, _) = repaired(&location, false);
+    assert!(summary.left > 0, "{summary:?}");
+    assert_eq!(attributes(&location, "0/vertices"), before);
+}
+
+#[test]
+fn counts_and_bounds_become_what_is_stored() {
+    let golden = golden("graph");
+    let location = golden.location();
+    let sound: Vec<Value> =
+        ["", "0", "0/links/0", "0/object_index"].map(|node| attributes(&location, node)).to_vec();
+    change(&location, "", |root| {
+        root["zarr_vectors"]["bounds"][1] = root["zarr_vectors"]["bounds"][0].clone();
+    });
+    change(&location, "0", |level| level["zarr_vectors_level"]["vertex_count"] = json!(123_456));
+    change(&location, "0/links/0", |links| links["num_links"] = json!(1));
+    change(&location, "0/object_index", |index| index["num_objects"] = json!(77));
+    assert_told(&location, "vectors-bounds", &["vertices lie from"]);
+    assert_told(&location, "vectors-counts", &["vertex_count is 123456, but"]);
+    assert_told(&location, "vectors-counts", &["num_links is 1, but"]);
+    assert_told(&location, "vectors-counts", &["num_objects is 77, but"]);
+    let found = findings(&location, &VerifyOptions::new());
+    assert!(found.iter().all(|found| found.severity == Severity::Notice), "{found:?}");
+    let (summary, all) = repaired(&location, false);
+    assert_eq!((summary.mended, summary.left), (4, 0), "{all:?}");
+    assert!(all.iter().all(|repair| repair.set_aside.is_some()), "{all:?}");
+    assert_eq!(told(&location), []);
+    let now: Vec<Value> =
+        ["0", "0/links/0", "0/object_index"].map(|node| attributes(&location, node)).to_vec();
+    assert_eq!(now, sound[1..]);
+}
+
+#[test]
+fn parts_find_together_what_one_run_finds() {
+    let golden = golden("graph");
+    let location = golden.location();
+    for array in ["0/vertices", "0/vertex_attributes/v", "0/links/0/0.0.0", "0/vertex_fragments"] {
+        for (cell, mut bytes) in cells(&golden, &location, array) {
+            bytes.pop();
+            put(&location, array, &cell, &bytes);
+        }
+    }
+    change(&location, "0/vertices", |of| {
+        of["nonempty_chunks"].as_array_mut().unwrap().pop();
+    });
+    let count = |options: &VerifyOptions, all: &mut BTreeMap<String, u64>| {
+        for finding in findings(&location, options) {
+            *all.entry(format!("{finding:?}")).or_default() += 1;
+        }
+    };
+    let (mut whole, mut parts) = (BTreeMap::new(), BTreeMap::new());
+    count(&VerifyOptions::new(), &mut whole);
+    for index in 1..=3 {
+        let part = Some(Part::Of { index, count: 3 });
+        count(&VerifyOptions::new().part(part), &mut parts);
+    }
+    assert!(whole.len() > 8, "{whole:#?}");
+    assert_eq!(whole, parts);
+}
+
+#[test]
+fn a_store_is_judged_wherever_it_is_in_a_hierarchy() {
+    let golden = golden("points");
+    let store = MemoryStore::new();
+    for (key, content) in &golden.files {
+        let key = Key::new(&format!("a/b/{key}")).unwrap();
+        store.put(&key, &crate::golden::bytes_of(content), Condition::None).unwrap();
+    }
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}}).to_string();
+    for key in ["zarr.json", "a/zarr.json"] {
+        store.put(&Key::new(key).unwrap(), group.as_bytes(), Condition::None).unwrap();
+    }
+    let location = Location::root(Arc::new(store));
+    assert_eq!(told(&location), []);
+    change(&location, "a/b/0", |level| level["zarr_vectors_level"]["vertex_count"] = json!(1));
+    assert_told(&location, "vectors-counts", &["a/b/0/zarr.json: vertex_count is 1"]);
+    assert_eq!(repaired(&location, false).0.mended, 1);
+    assert_eq!(told(&location), []);
+}
+
+#[test]
+fn what_is_not_known_is_not_checked_and_what_is_wrong_is_damage() {
+    let golden = golden("points");
+    let judge = |damage: &dyn Fn(&mut Value)| {
+        let location = golden.location();
+        change(&location, "", |root| damage(&mut root["zarr_vectors"]));
+        let documents = VerifyOptions::new().metadata_only(true);
+        let found = findings(&location, &documents);
+        found.iter().map(|finding| finding.kind.name()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(judge(&|root| root["zv_version"] = json!("0.10.0")), "not-checked");
+    assert_eq!(judge(&|root| root["zv_version"] = json!("0.8.1")), "not-checked");
+    assert_eq!(judge(&|root| root["required_capabilities"] = json!(["magic"])), "not-checked");
+    assert_eq!(judge(&|root| root["zv_version"] = json!(9)), "vectors-metadata");
+    assert_eq!(judge(&|root| root["chunk_shape"] = json!([1, 2])), "vectors-metadata");
+    assert_eq!(judge(&|root| root["zv_version"] = json!("0.9.4")), "");
+    let location = golden.location();
+    change(&location, "0", |level| {
+        level["zarr_vectors_level"]["chunk_shape"] = json!([7.5, 7.5, 7.5]);
+        level["zarr_vectors_level"]["parent_level"] = json!(5);
+        level["zarr_vectors_level"]["arrays_present"] = json!(["vertices", "ghosts"]);
+    });
+    let documents = VerifyOptions::new().metadata_only(true);
+    let kinds: Vec<&str> =
+        findings(&location, &documents).iter().map(|finding| finding.kind.name()).collect();
+    assert_eq!(kinds, ["vectors-metadata", "vectors-doubtful", "vectors-doubtful"]);
+}
+
+#[test]
+fn an_array_that_must_be_there_is_missed() {
+    let golden = golden("polylines");
+    for (node, words) in [
+        ("0/vertices", "there is no array of vertices"),
+        ("0/vertex_fragments", "there is no array vertex_fragments, which objects consist of"),
+        ("0/object_index/manifests", "there are no manifests"),
+    ] {
+        let location = golden.location();
+        for key in golden.files.keys().filter(|key| key.starts_with(&format!("{node}/"))) {
+            location.store.delete(&Key::new(key).unwrap(), &Condition::None).unwrap();
+        }
+        assert_told(&location, "vectors-metadata", &[words]);
+    }
+}

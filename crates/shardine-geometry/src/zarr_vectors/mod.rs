@@ -12,6 +12,7 @@ mod attributes;
 mod build;
 mod bytes;
 mod documents;
+mod draco;
 mod error;
 mod families;
 mod fragments;
@@ -20,12 +21,14 @@ mod level;
 mod manifests;
 mod offsets;
 mod ragged;
+mod stored_type;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{BuildOptions, Builder, BuiltObjects, BuiltStore, GridArray};
 pub use documents::{
     Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,
 };
+pub use draco::{DracoCell, READS_DRACO, decode_draco};
 pub use error::{DocumentError, PayloadError};
 pub use families::holds_cells;
 pub use fragments::{Fragment, FragmentIndex, FragmentRows, encode_fragments};
@@ -36,3 +39,4 @@ pub use offsets::{
     LinkOffsets, delta_segment, original_order, parse_delta_segment, permutation, permutation_code,
 };
 pub use ragged::{Ragged, encode_ragged};
+pub use stored_type::{StoredType, swap_bytes};

@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod beside;
 mod damage;
 mod golden;
 mod kinds;
+mod lists;
 mod queries;
 mod requests;

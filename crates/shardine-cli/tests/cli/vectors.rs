@@ -8,7 +8,16 @@ use crate::support::Folder;
 fn points() -> Folder {
     let folder = Folder::new();
     folder.put("points.csv", b"x,y,z\n1,1,1\n2,2,2\n15,1,1\n");
-    folder.ok(&["vectors", "write", "p.zv", "points.csv", "--kind", "points", "--chunk", "10,10,10"]);
+    folder.ok(&[
+        "vectors",
+        "write",
+        "p.zv",
+        "points.csv",
+        "--kind",
+        "points",
+        "--chunk",
+        "10,10,10",
+    ]);
     folder
 }
 

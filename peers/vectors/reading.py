@@ -181,12 +181,17 @@ def _alike(root: Path) -> bool:
 def _said(name: str, root: Path, copy: Path, query: Query, shardine: Shardine) -> list[str]:
     """Lists that are wrong are said to be, and a strict query then fails.
 
-    Only of points: which chunks another kind has, its objects say.
+    Of other kinds than points their objects say which chunks they have, so that a list is not asked.
     """
-    if query.kind != "point_cloud":
-        return []
     right, wrong = _lists(root), _lists(copy)
     vertices = wrong["0/vertices"]
+    if name != "no nonempty_chunks" and vertices != right["0/vertices"]:
+        try:
+            shardine.run("vectors", "query", copy, "--strict", status=2)
+        except ProgramError as error:
+            return [f"{name}, --strict: {error}"]
+    if query.kind != "point_cloud":
+        return []
     if name == "no nonempty_chunks":
         notes = [note for note in query.summary["notes"] if "has no list of its chunks" in note]
         return [] if notes else [f"{name}: nothing is said of the missing lists"]
@@ -200,11 +205,6 @@ def _said(name: str, root: Path, copy: Path, query: Query, shardine: Shardine) -
     } - {(array, chunk) for array, listed in wrong.items() for chunk in listed or []}
     if absent:
         told.append(f"{name}: chunks are said to be absent that are not listed: {absent}")
-    if vertices != right["0/vertices"]:
-        try:
-            shardine.run("vectors", "query", copy, "--strict", status=2)
-        except ProgramError as error:
-            told.append(f"{name}, --strict: {error}")
     return told
 
 

@@ -42,7 +42,9 @@ mod stream {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use draco_core::geometry_indices::PointIndex;
-    use draco_core::{DecodeLimits, DecoderBuffer, GeometryAttributeType, Mesh, MeshDecoder};
+    use draco_core::{
+        DecodeLimits, DecoderBuffer, ErrorKind, GeometryAttributeType, Mesh, MeshDecoder,
+    };
 
     use super::DracoCell;
 
@@ -58,8 +60,11 @@ mod stream {
                 .with_max_decoded_bytes(most / 2);
             let mut buffer = DecoderBuffer::new(bytes).with_limits(limits);
             let mut mesh = Mesh::new();
-            MeshDecoder::new().decode(&mut buffer, &mut mesh).map_err(|error| error.to_string())?;
-            Ok(mesh)
+            let decoded = MeshDecoder::new().decode(&mut buffer, &mut mesh);
+            decoded.map(|()| mesh).map_err(|error| match error.kind() {
+                ErrorKind::LimitExceeded => format!("it takes more than {most} bytes of memory"),
+                _ => error.to_string(),
+            })
         };
         // It promises not to panic; if it does, that must not end the whole program.
         let mesh = catch_unwind(AssertUnwindSafe(read))

@@ -235,7 +235,8 @@ impl ByCell {
         if let Some(owner) = owner {
             return Err(self.lost((owner.id, chunk.clone())));
         }
-        if let Some(fragments) = &level.fragments {
+        let unread = level.fragments.as_ref().filter(|_| !self.plan.wanted.fragments);
+        if let Some(fragments) = unread {
             let cell = fragments.read([chunk])?;
             let bytes = cell.get(0).unwrap_or_default();
             let rows = match bytes {

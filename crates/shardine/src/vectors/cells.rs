@@ -6,6 +6,7 @@ use shardine_geometry::zarr_vectors::{
     encode_fragments, swap_bytes,
 };
 
+use super::error::VectorsError;
 use super::grid_array::GridArray;
 use super::level::VectorLevel;
 use crate::Error;
@@ -70,7 +71,7 @@ impl Cells {
             draco: None,
         };
         if level.draco {
-            cells.decode(level, wanted.memory / 4)?;
+            cells.decode(level, wanted.memory / 2)?;
         }
         Ok(cells)
     }
@@ -80,12 +81,15 @@ impl Cells {
         let mut vertices = VariableElements::with_capacity(self.chunks.len(), 0);
         let mut fragments = VariableElements::with_capacity(self.chunks.len(), 0);
         let mut draco = Vec::with_capacity(self.chunks.len());
-        let mut room = most;
+        let mut needs = 0u64;
         for (at, chunk) in self.chunks.iter().enumerate() {
             let stream = self.vertices.get(at).unwrap_or_default();
-            let cell = decode_draco(stream, room);
+            let cell = decode_draco(stream, most);
             let cell = cell.map_err(|error| level.vertices.damaged(chunk, error))?;
-            room = room.saturating_sub(cell.positions.len() as u64 + 4 * cell.faces.len() as u64);
+            needs += cell.positions.len() as u64 + 4 * cell.faces.len() as u64;
+            if needs > most {
+                return Err(level.vertices.wrong(VectorsError::TooLarge { needs, most }));
+            }
             let rows = cell.positions.len() / level.row_size(3).max(1);
             let own = self.fragments.as_ref().and_then(|all| all.get(at)).unwrap_or_default();
             match &level.fragments {

@@ -244,6 +244,11 @@ impl VectorRows {
             }
         };
         let by_object = selected.is_some() && store.kind != GeometryKind::Points;
+        if by_object && query.strict {
+            // Objects say which chunks they have, so nothing else looks at the list.
+            let doubt = level.doubts(&mut told)?;
+            level.vertices.stored(doubt, &mut told)?;
+        }
         let links = match store.kind.link_width() {
             0 => None,
             _ => LinkReader::open(store, query.level, wanted.rank, &level, &mut told)?,

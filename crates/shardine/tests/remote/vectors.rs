@@ -84,7 +84,7 @@ fn stored() -> &'static Path {
         let target = Location::parse(folder.path().join("store").to_str().unwrap()).unwrap();
         let inputs = [FoundFile::of(&input).unwrap()];
         write_vectors(
-            &JobContext::new(&engine()),
+            JobContext::new(&engine()),
             &mut Points(schema, false),
             &inputs,
             &target,

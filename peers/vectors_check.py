@@ -121,6 +121,13 @@ def parametric(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  #
     outcome.failures += failures
 
 
+def draco(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  # noqa: ANN001
+    from vectors.draco import check
+
+    outcome.name, failures = check(task.seed, task.index, folder, shardine)
+    outcome.failures += failures
+
+
 PARTS: dict[str, tuple[int, Callable]] = {
     "read": (42, read),
     "variant": (14, variant),
@@ -129,17 +136,19 @@ PARTS: dict[str, tuple[int, Callable]] = {
     "verify": (28, verify),
     "planted": (7, planted),
     "parametric": (4, parametric),
+    "draco": (6, draco),
 }
 """The parts, how many cases each has unless told otherwise, and what a case does."""
 
 SHORT = {
     "read": 14,
-    "variant": 1,
+    "variant": 7,
     "write": 10,
     "repack": 2,
     "verify": 7,
     "planted": 1,
-    "parametric": 1,
+    "parametric": 2,
+    "draco": 3,
 }
 """How many cases of each part are enough for every change."""
 

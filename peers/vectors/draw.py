@@ -102,10 +102,13 @@ class Drawing:
         self.rng.shuffle(at)
         return at[:count]
 
-    def column(self, rows: int, *, strings: bool, columns: bool) -> np.ndarray:
-        kind = self.choice.choice([*TYPES, "words", "words"] if strings else TYPES)
+    def column(self, rows: int, *, nulls: bool, columns: bool) -> np.ndarray:
+        kind = self.choice.choice([*TYPES, "words", "words"])
         if kind == "words":
             words = np.array(["axon", "dendrite", "soma", "ünïcode", 'a,b "c"'], object)
+            if not nulls:
+                # Stored as they are in memory: only points get dictionaries.
+                return words.astype(str)[self.rng.integers(0, len(words), rows)]
             if self.choice.random() < 0.4:
                 words = np.array([*words, None], object)
             return words[self.rng.integers(0, len(words), rows)]
@@ -128,11 +131,11 @@ class Drawing:
         limits = np.iinfo(dtype)
         return self.rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
 
-    def attributes(self, rows: int, *, strings: bool, columns: bool) -> dict[str, np.ndarray]:
+    def attributes(self, rows: int, *, nulls: bool, columns: bool) -> dict[str, np.ndarray]:
         names = self.choice.sample(
             ["radius", "t_value", "label", "Score", "c2"], self.choice.randint(0, 3)
         )
-        return {name: self.column(rows, strings=strings, columns=columns) for name in names}
+        return {name: self.column(rows, nulls=nulls, columns=columns) for name in names}
 
     def object_ids(self, rows: int) -> np.ndarray:
         count = self.choice.randint(1, max(1, min(12, rows)))
@@ -237,7 +240,7 @@ def draw(seed: int, index: int, flavour: str | None = None) -> Case:
         geometry = _paths(dice, flavour, dtype)
     rows = len(geometry.positions)
     geometry.attributes = dice.attributes(
-        rows, strings=flavour.startswith("points"), columns=flavour != "skeleton-streamed"
+        rows, nulls=flavour.startswith("points"), columns=flavour != "skeleton-streamed"
     )
     case = Case(flavour, geometry, dice.chunk)
     if flavour in ("points-bins", "points-both"):

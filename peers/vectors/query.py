@@ -83,6 +83,7 @@ class Query:
         self.shardine, self.root, self.scratch = shardine, root, scratch
         self.kind, self.like = kind, like
         self.number = 0
+        self.summary: dict[str, Any] = {}
 
     def info(self) -> dict[str, Any]:
         return json.loads(self.shardine.run("vectors", "info", self.root, "--json"))
@@ -96,7 +97,7 @@ class Query:
         command = ["vectors", "query", self.root, *arguments, "-o", out, "--overwrite"]
         if links:
             command += ["--edges", edges]
-        self.shardine.run(*map(str, command))
+        self.summary = json.loads(self.shardine.run(*map(str, [*command, "--json"])))
         answer = self._read(out, form)
         if links:
             answer.links = self._links(edges, len(answer.positions))

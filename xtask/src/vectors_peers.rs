@@ -3,12 +3,8 @@
 use crate::shell::{Cmd, Result, parallelism};
 use crate::{differential, usage, value, venv};
 
-/// What is read, repacked and checked of the stores of zarr-vectors. The judge also has variants of
-/// stores, parametric objects and skeletons that were streamed; those need answers that are not there
-/// yet.
-const READ: &str = "read,repack,verify,planted,points,points-objects,points-bins,points-attribute,\
-                    points-both,lines,polylines,streamlines,graph,graph-objects,skeleton,mesh,\
-                    mesh-objects";
+/// What is read, repacked and checked of the stores of zarr-vectors.
+const READ: &str = "read,variant,repack,verify,planted,parametric,draco";
 
 /// A few cases, always the same.
 pub fn run() -> Result {

@@ -25,6 +25,7 @@ pub mod read_array;
 pub mod region;
 pub mod shard_index;
 pub mod uint64_shard;
+pub mod vector_draco;
 pub mod vector_fragments;
 pub mod vector_links;
 pub mod vector_manifests;
@@ -56,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "region", run: region::run, seeds: region::seeds },
     Target { name: "shard_index", run: shard_index::run, seeds: shard_index::seeds },
     Target { name: "uint64_shard", run: uint64_shard::run, seeds: uint64_shard::seeds },
+    Target { name: "vector_draco", run: vector_draco::run, seeds: vector_draco::seeds },
     Target { name: "vector_fragments", run: vector_fragments::run, seeds: vector_fragments::seeds },
     Target { name: "vector_links", run: vector_links::run, seeds: vector_links::seeds },
     Target { name: "vector_manifests", run: vector_manifests::run, seeds: vector_manifests::seeds },

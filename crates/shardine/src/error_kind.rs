@@ -96,7 +96,8 @@ fn of_vectors(error: &VectorsError) -> ErrorKind {
         | VectorsError::Node { .. }
         | VectorsError::Cell { .. }
         | VectorsError::Contradiction { .. }
-        | VectorsError::Object { .. } => ErrorKind::Damaged,
+        | VectorsError::Object { .. }
+        | VectorsError::Strict(_) => ErrorKind::Damaged,
         VectorsError::Unsupported { .. } => ErrorKind::Unsupported,
         VectorsError::NoLevel { .. } | VectorsError::NoSuch { .. } => ErrorKind::NotFound,
         VectorsError::NotAStore

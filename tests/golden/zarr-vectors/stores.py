@@ -1,6 +1,6 @@
 """Small stores of every kind, as zarr-vectors writes them, and what was put into them.
 
-    pip install zarr-vectors==0.9.2 zarr==3.1.6
+    pip install zarr-vectors==0.9.2 zarr==3.1.6 DracoPy==2.2.0
     python stores.py
 
 `<name>.json` has two members. `store` is the content of each file: a document as it is, anything
@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import tempfile
 
+import DracoPy
 import numpy as np
 from zarr_vectors.building import write_object_index
 from zarr_vectors.multiresolution.coarsen import build_pyramid
@@ -188,4 +189,22 @@ write_parametric_objects(
     create_new_store=True,
 )
 save("parametric", {"types": ["sphere", "line"], "names": ["ball", ""]})
+
+# The same sheet in Draco streams. These have positions in steps and in another order, so `given` is what DracoPy finds
+# in each cell: zarr-vectors cannot read it.
+write_mesh(
+    str(folder / "draco"), v, np.array(faces), chunk_shape=CHUNK, vertex_attributes={"height": v[:, 2]}, encoding="draco"
+)
+positions, inside, base = [], [], 0
+for file in sorted((folder / "draco" / "0" / "vertices" / "c").rglob("*")):
+    if file.is_file():
+        # One string of bytes: a count and a length come first.
+        found = DracoPy.decode(file.read_bytes()[8:])
+        own = np.asarray(found.points, "f4").reshape(-1, 3)
+        positions.append(own)
+        if getattr(found, "faces", None) is not None:
+            inside += (np.asarray(found.faces, int).reshape(-1, 3) + base).tolist()
+        base += len(own)
+positions = np.concatenate(positions)
+save("draco", {"positions": listed(positions), "links": joined(positions, inside)})
 shutil.rmtree(folder)

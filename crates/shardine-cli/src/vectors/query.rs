@@ -60,6 +60,13 @@ pub struct Query {
     /// Take only the vertices inside, and not whole objects
     #[arg(long)]
     clip: bool,
+    /// Take the parametric objects that a store has beside its vertices
+    #[arg(long, conflicts_with_all = ["bounds", "groups", "filters", "clip"])]
+    parametric: bool,
+    /// Fail if parts of the store contradict each other, and compare lists of chunks with what is
+    /// stored
+    #[arg(long)]
+    strict: bool,
     /// Write the rows to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -106,7 +113,8 @@ struct Picture {
 
 pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
     let store = VectorStore::open_in(&machine.engine()?, machine.location(&args.url)?)?;
-    let mut query = VectorQuery::new().level(args.level).clip(args.clip);
+    let mut query = VectorQuery::new().level(args.level).clip(args.clip).strict(args.strict);
+    query = query.parametric(args.parametric);
     if let Some(text) = &args.bounds {
         let (low, high) = parse_box(text)?;
         query = query.bounds(low, high);
@@ -132,8 +140,16 @@ pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
     if let Some(picture) = picture {
         picture.finish()?;
     }
+    for note in rows.notes().iter().filter(|_| !args.json) {
+        eprintln!("note: {note}");
+    }
     let mut out = said::out(args.json);
     if args.json {
+        let absent: Vec<_> = rows
+            .absent_chunks()
+            .iter()
+            .map(|one| json!({ "array": one.array, "chunk": one.chunk }))
+            .collect();
         let summary = json!({
             "format": "zarr-vectors",
             "kind": store.kind().name(),
@@ -142,6 +158,7 @@ pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
             "links": links,
             "left_out": lost,
             "notes": rows.notes(),
+            "absent_chunks": absent,
         });
         writeln!(out, "{summary:#}")?;
         return Ok(());
@@ -153,9 +170,6 @@ pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
     writeln!(out, "{}{links}", super::vertices(vertices))?;
     for lost in lost {
         writeln!(out, "left out: {lost}")?;
-    }
-    for note in rows.notes() {
-        writeln!(out, "note: {note}")?;
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ mod sparse;
 mod support;
 mod unsupported;
 mod value_folders;
+mod vectors;
 mod verify;
 mod volume;
 mod zarr_v2;

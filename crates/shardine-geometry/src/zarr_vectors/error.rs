@@ -40,6 +40,9 @@ pub enum PayloadError {
         /// What it must be.
         rule: &'static str,
     },
+    /// A Draco stream cannot be read.
+    #[error("its Draco stream: {0}")]
+    Draco(String),
     /// More than the format can count.
     #[error("{actual} {what}, but the format counts to {limit}")]
     TooMany {

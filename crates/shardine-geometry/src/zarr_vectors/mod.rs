@@ -12,6 +12,7 @@ mod attributes;
 mod build;
 mod bytes;
 mod documents;
+mod draco;
 mod error;
 mod families;
 mod fragments;
@@ -21,6 +22,7 @@ mod manifests;
 mod offsets;
 mod ragged;
 pub mod rules;
+mod stored_type;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{
@@ -29,6 +31,7 @@ pub use build::{
 pub use documents::{
     Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,
 };
+pub use draco::{DracoCell, READS_DRACO, decode_draco};
 pub use error::{DocumentError, PayloadError};
 pub use families::holds_cells;
 pub use fragments::{Fragment, FragmentIndex, FragmentRows, encode_fragments};
@@ -39,3 +42,4 @@ pub use offsets::{
     LinkOffsets, delta_segment, original_order, parse_delta_segment, permutation, permutation_code,
 };
 pub use ragged::{Ragged, encode_ragged};
+pub use stored_type::{StoredType, swap_bytes};

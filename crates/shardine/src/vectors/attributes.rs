@@ -7,12 +7,13 @@ use arrow_schema::DataType;
 use serde_json::Value;
 use shardine_codec::{ElementSize, Elements};
 use shardine_geometry::GeometryError;
-use shardine_geometry::zarr_vectors::{AttributeDocument, Categories, Column, Scalar};
+use shardine_geometry::zarr_vectors::{AttributeDocument, Categories, Column, Scalar, StoredType};
 
 use super::error::VectorsError;
-use super::level::named_children;
+use super::level::{ValueType, named_children};
 use super::query::{AttributeFilter, FilterValue};
 use super::store::VectorStore;
+use super::told::Told;
 use crate::Error;
 use crate::zarr::{Child, Node};
 
@@ -20,7 +21,7 @@ use crate::zarr::{Child, Node};
 #[derive(Debug)]
 pub(super) struct ObjectColumn {
     name: String,
-    document: AttributeDocument,
+    kind: ValueType,
     width: usize,
     values: Vec<u8>,
     /// The value of objects that have none.
@@ -35,7 +36,7 @@ impl ObjectColumn {
     pub(super) fn read_all(
         store: &VectorStore,
         level: u64,
-        notes: &mut Vec<String>,
+        told: &mut Told,
     ) -> Result<Vec<Self>, Error> {
         let group = format!("{level}/object_attributes");
         let mut columns = Vec::new();
@@ -45,18 +46,25 @@ impl ObjectColumn {
                 let expected = "an array";
                 return Err(store.wrong(VectorsError::Node { node: path, expected }));
             };
-            let scalar = Scalar::parse(array.data_type().name());
             let rank = array.shape().len();
-            let Some(scalar) = scalar.filter(|_| rank == 1 || rank == 2) else {
+            let stored = match (array.data_type().name(), array.data_type().size()) {
+                ("fixed_length_utf32", ElementSize::Fixed(size)) if rank == 1 => {
+                    StoredType::utf32(size)
+                }
+                (name, _) => Scalar::parse(name).map(StoredType::of),
+            };
+            let Some(stored) = stored.filter(|_| rank == 1 || rank == 2) else {
                 let data_type = array.data_type().name();
-                notes.push(format!("{path} is left out: {data_type} with {rank} axes"));
+                told.note(format!("{path} is left out: {data_type} with {rank} axes"));
                 continue;
             };
             let attributes = array.metadata().attributes();
-            let mut document = AttributeDocument::read(attributes).map_err(|source| {
+            let mut said = attributes.clone();
+            said.insert("dtype".to_owned(), stored.scalar.name().into());
+            let document = AttributeDocument::read(&said).map_err(|source| {
                 store.wrong(VectorsError::Document { node: path.clone(), source })
             })?;
-            document.scalar = scalar;
+            let kind = ValueType { document, stored };
             let needs = array.decoded_len();
             let most = store.engine.memory_in_flight();
             if needs > most {
@@ -64,6 +72,7 @@ impl ObjectColumn {
             }
             let width = array.shape().get(1).map_or(Some(1), |width| usize::try_from(*width).ok());
             let Some(width) = width.filter(|width| *width > 0) else { continue };
+            let Some(width) = width.checked_mul(stored.unit) else { continue };
             let said = attributes.get("fill_sentinel_meaning").and_then(Value::as_str);
             let absent = (said == Some("absent")).then(|| array.fill().0.to_vec());
             let (Elements::Fixed(values), ElementSize::Fixed(_)) =
@@ -71,9 +80,9 @@ impl ObjectColumn {
             else {
                 continue;
             };
-            let column = Column::new(scalar, width);
+            let column = Column::new(stored.scalar, width);
             let present = Vec::new();
-            columns.push(Self { name, document, width, values, absent, column, present });
+            columns.push(Self { name, kind, width, values, absent, column, present });
         }
         Ok(columns)
     }
@@ -83,7 +92,7 @@ impl ObjectColumn {
     }
 
     pub(super) fn column_type(&self) -> DataType {
-        self.document.column_type(self.width)
+        self.kind.column_type(self.width)
     }
 
     /// The value of an object, by its row; `None` if it has none.
@@ -91,14 +100,13 @@ impl ObjectColumn {
         let size = self.column.row_size();
         let start = usize::try_from(row).ok()?.checked_mul(size)?;
         let value = self.values.get(start..start.checked_add(size)?)?;
-        let scalar = self.document.scalar;
+        let StoredType { scalar, unit, .. } = self.kind.stored;
+        let is_nan = |one: &[u8]| unit == 1 && scalar.number(one).is_nan();
         let is_absent = |one: &[u8]| match &self.absent {
             None => false,
-            Some(absent) => {
-                one == absent || (scalar.number(absent).is_nan() && scalar.number(one).is_nan())
-            }
+            Some(absent) => one == absent || (is_nan(absent) && is_nan(one)),
         };
-        let all_absent = value.chunks_exact(scalar.size()).all(is_absent);
+        let all_absent = value.chunks_exact(scalar.size() * unit).all(is_absent);
         (!all_absent).then_some(value)
     }
 
@@ -113,17 +121,21 @@ impl ObjectColumn {
     pub(super) fn finish(&mut self) -> Result<ArrayRef, GeometryError> {
         let nulls = NullBuffer::from(std::mem::take(&mut self.present));
         let nulls = (nulls.null_count() > 0).then_some(nulls);
-        self.column.finish_with(self.document.categories.as_ref(), nulls)
+        self.kind.finish(&mut self.column, nulls)
     }
 
     /// Whether the value of an object passes a filter.
     pub(super) fn passes(&self, filter: &AttributeFilter, row: u64) -> bool {
-        self.value(row).is_some_and(|value| passes(&self.document, filter, value))
+        self.value(row).is_some_and(|value| passes(&self.kind, filter, value))
     }
 }
 
 /// Whether a value of an attribute passes a filter. A row of several values never does.
-pub(super) fn passes(document: &AttributeDocument, filter: &AttributeFilter, value: &[u8]) -> bool {
+pub(super) fn passes(kind: &ValueType, filter: &AttributeFilter, value: &[u8]) -> bool {
+    let document = &kind.document;
+    if kind.stored.is_text() {
+        return kind.stored.text(value).is_some_and(|text| filter.passes_text(&text));
+    }
     if value.len() != document.scalar.size() {
         return false;
     }

@@ -9,7 +9,7 @@ use shardine_geometry::{Axis, GeometryBatch, GeometryError, GeometrySchema, Link
 
 use super::attributes::{BinColumn, ObjectColumn};
 use super::cells::{CellView, Wanted};
-use super::level::VectorLevel;
+use super::level::{ValueType, VectorLevel};
 use super::store::VectorStore;
 
 /// How many rows a batch has, about.
@@ -30,7 +30,7 @@ pub(super) struct Batches {
     rows: usize,
     /// How many rows were in batches before.
     pub(super) done: u64,
-    categories: Vec<Option<shardine_geometry::zarr_vectors::Categories>>,
+    kinds: Vec<ValueType>,
 }
 
 impl Batches {
@@ -57,9 +57,9 @@ impl Batches {
             fields.push(Field::new(name, column, nulls));
         };
         for (attribute, width) in level.attributes.iter().zip(&wanted.widths) {
-            let nulls =
-                attribute.document.categories.as_ref().is_some_and(|all| all.missing.is_some());
-            add(&attribute.name, "vertex", attribute.document.column_type(*width), nulls);
+            let kind = &attribute.values;
+            let nulls = kind.document.categories.as_ref().is_some_and(|all| all.missing.is_some());
+            add(&attribute.name, "vertex", kind.column_type(*width), nulls);
         }
         if let Some(bin) = &bin {
             add(bin.name(), "chunk", bin.column_type(), false);
@@ -90,13 +90,9 @@ impl Batches {
             axes: schema.axes.iter().map(|_| Column::new(column, 1)).collect(),
             ids: with_ids.then(|| Column::new(Scalar::Int64, 1)),
             attributes: columns
-                .map(|(attribute, width)| Column::new(attribute.document.scalar, *width))
+                .map(|(attribute, width)| Column::new(attribute.values.stored.scalar, *width))
                 .collect(),
-            categories: level
-                .attributes
-                .iter()
-                .map(|one| one.document.categories.clone())
-                .collect(),
+            kinds: level.attributes.iter().map(|one| one.values.clone()).collect(),
             schema,
             offset,
             bin,
@@ -175,8 +171,8 @@ impl Batches {
         if let Some(ids) = &mut self.ids {
             columns.push(ids.finish(None)?);
         }
-        for (column, categories) in self.attributes.iter_mut().zip(&self.categories) {
-            columns.push(column.finish(categories.as_ref())?);
+        for (column, kind) in self.attributes.iter_mut().zip(&self.kinds) {
+            columns.push(kind.finish(column, None)?);
         }
         if let Some(bin) = &mut self.bin {
             columns.push(bin.finish()?);

@@ -10,8 +10,9 @@ use super::by_cell::push;
 use super::cells::{CellView, Cells};
 use super::error::VectorsError;
 use super::grid_array::GridArray;
-use super::links::RowMap;
+use super::links::Read;
 use super::query::Plan;
+use super::row_map::RowMap;
 use crate::Error;
 
 /// Chunks by their place in a part.
@@ -30,9 +31,12 @@ pub(super) struct ByObject {
     clip: bool,
     /// Whether a row is joined to the one before it in its fragment.
     sequential: bool,
+    /// Whether all of the level is asked for.
+    whole: bool,
     /// Of paths that are clipped: the links between neighbours that are left.
     pieces: Option<Vec<u64>>,
     ready: VecDeque<GeometryBatch>,
+    ended: bool,
     /// How many bytes `ready` may have.
     room: u64,
 }
@@ -49,7 +53,14 @@ struct ObjectBlock {
 }
 
 impl ByObject {
-    pub(super) fn new(plan: Plan, objects: Vec<(u64, i64)>, clip: bool, sequential: bool) -> Self {
+    pub(super) fn new(
+        plan: Plan,
+        objects: Vec<(u64, i64)>,
+        clip: bool,
+        sequential: bool,
+        whole: bool,
+    ) -> Self {
+        let whole = whole && !plan.test.tests_rows() && plan.test.object_filters.is_empty();
         let all = plan.level.objects.as_ref().map_or(0, |table| table.rows()).max(1);
         let bytes = plan.level.document.vertices.saturating_mul(plan.vertex_bytes());
         // As read and as columns, and its blocks.
@@ -58,12 +69,27 @@ impl ByObject {
         let at_once = if plan.kind.link_width() > 0 { objects.len().max(1) } else { fits };
         let (taken, ready, room) = (0, VecDeque::new(), plan.memory);
         let pieces = (clip && plan.kind.link_width() == 0).then(Vec::new);
-        Self { plan, objects, taken, at_once, clip, sequential, pieces, ready, room }
+        Self {
+            plan,
+            objects,
+            taken,
+            at_once,
+            clip,
+            sequential,
+            whole,
+            pieces,
+            ready,
+            ended: false,
+            room,
+        }
     }
 
     pub(super) fn next(&mut self) -> Result<Option<GeometryBatch>, Error> {
         while self.ready.is_empty() && self.taken < self.objects.len() {
             self.read_part()?;
+        }
+        if self.ready.is_empty() && !std::mem::replace(&mut self.ended, true) {
+            self.end()?;
         }
         Ok(self.ready.pop_front())
     }
@@ -75,6 +101,13 @@ impl ByObject {
         self.taken = end;
         self.room = self.plan.memory;
         let (blocks, chunks, places) = self.find_blocks(&objects)?;
+        if let Some(chunk) = chunks.iter().find(|chunk| self.plan.level.vertices.leaves_out(chunk))
+        {
+            let (array, chunk) = (&self.plan.level.vertices.path, chunk_key(chunk));
+            let why = format!("{array} does not list chunk {chunk}, which an object has");
+            self.plan.level.doubt(why);
+            self.plan.level.doubts(&mut self.plan.told)?;
+        }
         let cells = Cells::read(&self.plan.level, &self.plan.wanted, chunks)?;
         let views: Vec<CellView<'_>> = (0..cells.len())
             .map(|at| cells.view(&self.plan.level, &self.plan.wanted, at))
@@ -100,6 +133,20 @@ impl ByObject {
         {
             let links = Links { width: 2, rows, attributes: None };
             self.ready.push_back(self.plan.batches.only_links(links));
+        }
+        Ok(())
+    }
+
+    /// After the last object.
+    fn end(&mut self) -> Result<(), Error> {
+        let (said, given) = (self.plan.level.document.vertices, self.plan.batches.done);
+        self.plan.told.sum_up();
+        // Objects may share vertices, so there may be more.
+        if self.whole && given < said {
+            let level = self.plan.level.document.level;
+            let note =
+                format!("level {level} says that it has {said} vertices; {given} were found");
+            self.plan.told.contradiction(note)?;
         }
         Ok(())
     }
@@ -261,8 +308,12 @@ impl ByObject {
         places: &Places,
         map: RowMap,
     ) -> Result<(), Error> {
-        let batches = match &self.plan.links {
-            Some(reader) => reader.read(views, places, map, self.sequential)?,
+        let Plan { links, level, told, .. } = &mut self.plan;
+        let batches = match links {
+            Some(reader) => {
+                let read = Read { level: level.as_ref(), views, places, whole: self.whole };
+                reader.read(&read, map, self.sequential, told)?
+            }
             None => map.into_sequential_links(),
         };
         for links in batches {

@@ -82,6 +82,9 @@ pub enum VectorsError {
         /// Its id.
         id: i64,
     },
+    /// Parts of the store contradict each other, and the query was a strict one.
+    #[error("{0}")]
+    Strict(String),
     /// The question has no answer in this store.
     #[error("{0}")]
     Question(String),
@@ -115,6 +118,9 @@ impl VectorsError {
             Self::NoSuch { what: "object", .. } => {
                 Some("`shardine vectors info` says how many objects there are")
             }
+            Self::Strict(_) => Some(
+                "without `--strict` the answer is what is stored; `shardine verify` lists what is wrong",
+            ),
             Self::TooLarge { .. } => Some("allow more with `--memory`, or ask for less"),
             _ => None,
         }

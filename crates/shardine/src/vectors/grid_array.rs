@@ -2,13 +2,20 @@
 
 use std::ops::ControlFlow;
 
+use serde_json::{Map, Value};
 use shardine_codec::{ElementSize, VariableElements};
-use shardine_geometry::zarr_vectors::{ChunkCoords, GridDocument, PayloadError, chunk_key};
+use shardine_geometry::zarr_vectors::{
+    ChunkCoords, DocumentError, GridDocument, PayloadError, chunk_key,
+};
 
 use super::error::VectorsError;
 use super::store::{VectorStore, wrong};
+use super::told::Told;
 use crate::zarr::{ArrayNode, Node};
 use crate::{Error, Location, Region};
+
+/// The attribute with the list of chunks.
+const LIST: &str = "nonempty_chunks";
 
 /// An array with one cell for each chunk of space, and where it lies in that.
 #[derive(Debug)]
@@ -17,7 +24,17 @@ pub(super) struct GridArray {
     pub(super) path: String,
     pub(super) array: ArrayNode,
     grid: GridDocument,
+    /// What is wrong with the list of its chunks, if it cannot be one.
+    unreadable: Option<String>,
     store: Location,
+}
+
+/// Chunks of an array, and whether these are only said to be stored.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) chunks: Vec<ChunkCoords>,
+    /// Whether they come from the list in the document of the array.
+    pub(super) listed: bool,
 }
 
 impl GridArray {
@@ -52,45 +69,92 @@ impl GridArray {
         if array.data_type().size() != ElementSize::Variable || !unit(array.chunk_shape()) {
             return Err(wrong_node("an array of bytes of variable length, in chunks of one"));
         }
-        let grid = GridDocument::read(array.metadata().attributes(), rank).map_err(|source| {
-            wrong(location, VectorsError::Document { node: path.to_owned(), source })
-        })?;
-        Ok(Self { path: path.to_owned(), array, grid, store: location.clone() })
+        let (grid, unreadable) =
+            read_grid(array.metadata().attributes(), rank).map_err(|source| {
+                wrong(location, VectorsError::Document { node: path.to_owned(), source })
+            })?;
+        Ok(Self { path: path.to_owned(), array, grid, unreadable, store: location.clone() })
     }
 
-    pub(super) fn attributes(&self) -> &serde_json::Map<String, serde_json::Value> {
+    pub(super) fn attributes(&self) -> &Map<String, Value> {
         self.array.metadata().attributes()
     }
 
     /// The chunks that are stored, in the order in which they are best read: shard by shard.
     ///
-    /// Where the array does not list them, or lists some that it has no room for, they are taken
-    /// from the indexes of shards or from a listing of objects, and `notes` says so.
-    pub(super) fn stored(&self, notes: &mut Vec<String>) -> Result<Vec<ChunkCoords>, Error> {
-        let outside = |chunks: &Vec<ChunkCoords>| {
-            chunks.iter().find(|chunk| self.cell(chunk).is_none()).cloned()
-        };
-        let why = match &self.grid.nonempty {
-            None => "has no list of its chunks (nonempty_chunks)".to_owned(),
-            Some(chunks) => match outside(chunks) {
-                None => return Ok(self.in_order(chunks.clone())),
-                Some(chunk) => format!("lists chunk {}, which is outside", chunk_key(&chunk)),
-            },
-        };
+    /// They come from the list of the array. Where there is none, or it cannot be right, or `doubt`
+    /// says that lists of the level are wrong, they come from the indexes of shards or a listing of
+    /// objects, and `told` says so. A strict query compares the two.
+    pub(super) fn stored(&self, doubt: bool, told: &mut Told) -> Result<Stored, Error> {
+        let why = self.why_not_listed();
+        let listed = self.grid.nonempty.as_ref().filter(|_| why.is_none());
+        if let (Some(chunks), false) = (listed, doubt || told.strict) {
+            return Ok(Stored { chunks: self.in_order(chunks.clone()), listed: true });
+        }
         let found = self.found()?;
-        let from =
-            if self.array.shard_shape().is_some() { "indexes of shards" } else { "a listing" };
-        notes.push(format!("{} {why}: {} chunks found by {from}", self.path, found.len()));
-        Ok(self.in_order(found))
+        if let Some((why, wrong)) = why {
+            let by = match self.array.shard_shape() {
+                Some(_) => "indexes of shards",
+                None => "a listing",
+            };
+            let note = format!("{} {why}: {} chunks found by {by}", self.path, found.len());
+            match wrong {
+                true => told.contradiction(note)?,
+                false => told.note(note),
+            }
+        }
+        let chunks = self.in_order(found);
+        if let (Some(listed), true) = (listed, told.strict) {
+            self.compare(listed, &chunks, told)?;
+        }
+        Ok(Stored { chunks, listed: false })
     }
 
-    /// How many chunks are listed, if they are.
-    pub(super) fn listed(&self) -> Option<usize> {
-        self.grid.nonempty.as_ref().map(Vec::len)
+    /// Compares what is listed with what is stored.
+    fn compare(
+        &self,
+        listed: &[ChunkCoords],
+        stored: &[ChunkCoords],
+        told: &mut Told,
+    ) -> Result<(), Error> {
+        let mut sorted = stored.to_vec();
+        sorted.sort_unstable();
+        let lost = |chunk: &&ChunkCoords| sorted.binary_search(chunk).is_err();
+        if let Some(chunk) = listed.iter().find(lost) {
+            told.absent(&self.path, chunk_key(chunk))?;
+        }
+        let missing = |chunk: &&ChunkCoords| listed.binary_search(chunk).is_err();
+        if let Some(chunk) = sorted.iter().find(missing) {
+            let reason = format!("{} does not list chunk {}", self.path, chunk_key(chunk));
+            told.contradiction(format!("{reason}, which is stored"))?;
+        }
+        Ok(())
+    }
+
+    /// Why the list cannot be used, and whether that is a fault.
+    fn why_not_listed(&self) -> Option<(String, bool)> {
+        if let Some(reason) = &self.unreadable {
+            return Some((format!("has a list of its chunks that is none ({reason})"), true));
+        }
+        let Some(chunks) = &self.grid.nonempty else {
+            return Some(("has no list of its chunks (nonempty_chunks)".to_owned(), false));
+        };
+        let outside = chunks.iter().find(|chunk| self.cell(chunk).is_none())?;
+        Some((format!("lists chunk {}, which is outside", chunk_key(outside)), true))
+    }
+
+    /// The list of its chunks, in ascending order, as far as it can be read.
+    pub(super) fn list(&self) -> Option<&[ChunkCoords]> {
+        self.grid.nonempty.as_deref()
+    }
+
+    /// Whether a list leaves a chunk out.
+    pub(super) fn leaves_out(&self, chunk: &ChunkCoords) -> bool {
+        self.list().is_some_and(|list| list.binary_search(chunk).is_err())
     }
 
     /// The chunks for which something is stored, as objects and indexes have it.
-    fn found(&self) -> Result<Vec<ChunkCoords>, Error> {
+    pub(super) fn found(&self) -> Result<Vec<ChunkCoords>, Error> {
         let objects = self.array.possible_objects()?;
         let mut chunks = Vec::new();
         let mut failed = None;
@@ -197,6 +261,22 @@ impl GridArray {
     pub(super) fn contradicts(&self, chunk: &[i64], reason: impl Into<String>) -> Error {
         let (array, chunk, reason) = (self.path.clone(), chunk_key(chunk), reason.into());
         wrong(&self.store, VectorsError::Contradiction { array, chunk, reason })
+    }
+}
+
+/// Reads what an array says of its cells. A list of chunks that is none is left out, and comes back
+/// as the reason: what is stored can be found without it.
+fn read_grid(
+    attributes: &Map<String, Value>,
+    rank: usize,
+) -> Result<(GridDocument, Option<String>), DocumentError> {
+    match GridDocument::read(attributes, rank) {
+        Err(error) if error.member.starts_with(LIST) => {
+            let mut others = attributes.clone();
+            others.shift_remove(LIST);
+            Ok((GridDocument::read(&others, rank)?, Some(error.to_string())))
+        }
+        grid => Ok((grid?, None)),
     }
 }
 

@@ -1,11 +1,14 @@
 //! What a store says of itself.
 
 use shardine_geometry::GeometryKind;
+use shardine_geometry::zarr_vectors::{ChunkCoords, Scalar, Values, decode_draco};
 
 use super::level::{VectorLevel, named_children};
+use super::parametric;
 use super::store::VectorStore;
+use super::told::Told;
 use crate::Error;
-use crate::zarr::{ArrayNode, Child, Node};
+use crate::zarr::{Child, Node};
 
 /// What a store of Zarr Vectors contains.
 #[derive(Debug, Clone)]
@@ -78,21 +81,28 @@ impl VectorStore {
             notes: self.notes.clone(),
         };
         if self.kind == GeometryKind::Parametric {
-            let at = self.location.join("parametric/objects")?;
-            let objects = ArrayNode::open(&self.engine, &at)?;
-            let objects = objects.shape().first().copied();
+            let objects = Some(parametric::count(self)?);
             info.levels.push(LevelInfo { level: 0, vertices: 0, objects, chunks: 0 });
             return Ok(info);
         }
         for number in &self.levels {
             let level = self.level(*number)?;
-            let chunks = match level.vertices.listed() {
-                Some(chunks) => chunks,
-                None => level.vertices.stored(&mut info.notes)?.len(),
-            };
+            let mut told = Told::new(&self.location, false);
+            level.notes.iter().for_each(|note| told.note(note.as_str()));
+            let doubt = level.doubts(&mut told)?;
+            let chunks = level.vertices.stored(doubt, &mut told)?.chunks;
+            let mut vertices = level.document.vertices;
+            if vertices == 0 && !chunks.is_empty() {
+                vertices = self.count(&level, &chunks)?;
+                told.note(format!(
+                    "level {number} does not say how many vertices it has: {vertices} were counted"
+                ));
+            }
+            let chunks = chunks.len();
+            info.notes.append(&mut told.notes);
             info.levels.push(LevelInfo {
                 level: *number,
-                vertices: level.document.vertices,
+                vertices,
                 objects: level.objects.as_ref().map(|table| table.document.present),
                 chunks: chunks as u64,
             });
@@ -104,14 +114,37 @@ impl VectorStore {
         Ok(info)
     }
 
+    /// Counts the vertices of chunks, some at a time.
+    fn count(&self, level: &VectorLevel, chunks: &[ChunkCoords]) -> Result<u64, Error> {
+        const AT_ONCE: usize = 1024;
+        let row = level.row_size(self.root.axes.len());
+        let mut count = 0u64;
+        for some in chunks.chunks(AT_ONCE) {
+            let cells = level.vertices.read(some)?;
+            for (chunk, cell) in some.iter().zip(cells.iter()) {
+                let rows = if level.draco {
+                    let most = self.engine.memory_in_flight();
+                    decode_draco(cell, most).map(|cell| cell.positions.len() / row)
+                } else {
+                    Values::new(cell, row).map(|values| values.len())
+                };
+                count += rows.map_err(|error| level.vertices.damaged(chunk, error))? as u64;
+            }
+        }
+        Ok(count)
+    }
+
     fn attributes(&self, level: &VectorLevel) -> Result<Vec<AttributeInfo>, Error> {
         let mut all: Vec<AttributeInfo> = level
             .attributes
             .iter()
             .map(|one| {
-                let dtype = match &one.document.categories {
-                    Some(_) => "string",
-                    None => one.document.scalar.name(),
+                let said = one.array.attributes().get("dtype").and_then(|said| said.as_str());
+                let dtype = match &one.values {
+                    kind if kind.document.categories.is_some() || kind.stored.is_text() => "string",
+                    kind => said
+                        .filter(|said| Scalar::parse(said).is_none())
+                        .unwrap_or(kind.stored.scalar.name()),
                 };
                 AttributeInfo { name: one.name.clone(), dtype: dtype.to_owned(), of: "vertex" }
             })

@@ -1,31 +1,25 @@
 //! Links between the vertices of a level.
 
-use std::collections::HashMap;
-
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
-use foldhash::fast::FixedState;
 use shardine_geometry::Links;
 use shardine_geometry::zarr_vectors::{
-    AttributeDocument, ChunkCoords, Column, Fragment, LinkArray, LinkFamily, LinkOffsets, Ragged,
-    Values, original_order,
+    ChunkCoords, Column, FragmentIndex, LinkArray, LinkFamily, LinkOffsets, Ragged, Values,
+    chunk_key, original_order,
 };
 use smallvec::SmallVec;
 
 use super::by_object::Places;
-use super::cells::CellView;
+use super::cells::{CellView, in_order};
 use super::error::VectorsError;
-use super::grid_array::GridArray;
-use super::level::{VectorLevel, attribute_document, named_children};
+use super::grid_array::{GridArray, Stored};
+use super::level::{ValueType, VectorLevel, left_out, named_children, value_type};
+use super::probe;
+use super::row_map::{BATCH_LINKS, End, RowMap};
 use super::store::VectorStore;
+use super::told::Told;
 use crate::Error;
 use crate::zarr::{Child, Group, Node};
-
-/// In place of the number of a row that is not given out.
-const NO_ROW: u64 = u64::MAX;
-
-/// How many links a batch has, at most.
-const BATCH_LINKS: usize = 1 << 16;
 
 /// The links of a level to itself.
 #[derive(Debug)]
@@ -42,7 +36,7 @@ struct OffsetArray {
     array: GridArray,
     document: LinkArray,
     /// The chunks with links.
-    chunks: Vec<ChunkCoords>,
+    stored: Stored,
     /// The attributes of its links, in the order of the reader's; `None` if one has none here.
     attributes: Vec<Option<GridArray>>,
 }
@@ -50,8 +44,29 @@ struct OffsetArray {
 #[derive(Debug)]
 struct LinkAttribute {
     name: String,
-    document: AttributeDocument,
+    values: ValueType,
     width: usize,
+}
+
+/// What links are read for: the chunks that were read, and how.
+#[derive(Debug)]
+pub(super) struct Read<'a> {
+    pub(super) level: &'a VectorLevel,
+    pub(super) views: &'a [CellView<'a>],
+    pub(super) places: &'a Places,
+    /// Whether all of the level is asked for.
+    pub(super) whole: bool,
+}
+
+/// What has been read of links.
+struct Found<'a> {
+    map: RowMap,
+    sequential: bool,
+    out: LinkBatches<'a>,
+    /// How many links were stored.
+    links: u64,
+    /// How many of them end at vertices whose order was not kept.
+    unnumbered: u64,
 }
 
 impl LinkReader {
@@ -61,12 +76,27 @@ impl LinkReader {
         level: u64,
         rank: usize,
         opened: &VectorLevel,
-        notes: &mut Vec<String>,
+        told: &mut Told,
     ) -> Result<Option<Self>, Error> {
         let rank = opened.document.grid_rank(rank);
         let path = format!("{level}/links/0");
-        let Some((group, children)) = group_at(store, &path)? else { return Ok(None) };
-        let family = LinkFamily::read(group.metadata().attributes(), 0, rank);
+        let (family, children) = match group_at(store, &path)? {
+            Some(group) => {
+                let family = LinkFamily::read(group.metadata().attributes(), 0, rank);
+                let children = match group.children() {
+                    Err(Error::UnlistedGroup { .. }) => probe::links(store, &path, &family, told)?,
+                    children => children?,
+                };
+                (family, children)
+            }
+            // The faces of a chunk are then where its vertices are.
+            None if opened.draco => {
+                let width = store.kind.link_width();
+                let family = LinkFamily::read(&serde_json::Map::new(), 0, rank);
+                (LinkFamily { width, ..family }, Vec::new())
+            }
+            None => return Ok(None),
+        };
         let mut reader = Self { family, arrays: Vec::new(), attributes: Vec::new() };
         for Child { name, node, .. } in children {
             let path = format!("{path}/{name}");
@@ -75,14 +105,14 @@ impl LinkReader {
             let array = GridArray::of_node(store, &path, node?, rank)?;
             let document = LinkArray::read(array.attributes(), &reader.family, offsets.is_within());
             let document = document.map_err(wrong)?;
-            let chunks = array.stored(notes)?;
+            let stored = array.stored(opened.doubts(told)?, told)?;
             let attributes = Vec::new();
-            reader.arrays.push(OffsetArray { offsets, array, document, chunks, attributes });
+            reader.arrays.push(OffsetArray { offsets, array, document, stored, attributes });
         }
         let group = format!("{level}/link_attributes");
         for Child { name, node, .. } in named_children(store, &group, "link")? {
             node?;
-            reader.open_attribute(store, &group, name, rank)?;
+            reader.open_attribute(store, opened, &group, name, told)?;
         }
         Ok(Some(reader))
     }
@@ -90,47 +120,53 @@ impl LinkReader {
     fn open_attribute(
         &mut self,
         store: &VectorStore,
+        level: &VectorLevel,
         group: &str,
         name: String,
-        rank: usize,
+        told: &mut Told,
     ) -> Result<(), Error> {
-        let mut documents: Vec<(AttributeDocument, usize)> = Vec::new();
+        let rank = level.document.grid_rank(store.root.axes.len());
+        let mut documents: Vec<(ValueType, usize)> = Vec::new();
         let mut arrays = Vec::new();
         for links in &self.arrays {
             let path = format!("{group}/{name}/0/{}", links.offsets.name());
             let array = GridArray::open(store, &path, rank)?;
             if let Some(array) = &array {
-                let document = attribute_document(store, array)?;
-                let width = links.find_width(&document, array)?;
-                documents.extend(width.map(|width| (document, width)));
+                compare(level, &links.array, array);
+                let Some(values) = value_type(store, array)? else {
+                    told.note(left_out(array));
+                    return Ok(());
+                };
+                let width = links.find_width(&values, array)?;
+                documents.extend(width.map(|width| (values, width)));
             }
             arrays.push(array);
         }
         let mut documents = documents.into_iter();
-        let Some((document, width)) = documents.next() else { return Ok(()) };
+        let Some((values, width)) = documents.next() else { return Ok(()) };
         if let Some(other) =
-            documents.find(|other| (&other.0.scalar, other.1) != (&document.scalar, width))
+            documents.find(|other| (other.0.stored, other.1) != (values.stored, width))
         {
             let reason = format!(
                 "link_attributes/{name} has {} values of type {} in one array, {} of {} in another",
                 width,
-                document.scalar.name(),
+                values.stored.scalar.name(),
                 other.1,
-                other.0.scalar.name()
+                other.0.stored.scalar.name()
             );
             return Err(store.wrong(VectorsError::Question(reason)));
         }
         for (links, array) in self.arrays.iter_mut().zip(arrays) {
             links.attributes.push(array);
         }
-        self.attributes.push(LinkAttribute { name, document, width });
+        self.attributes.push(LinkAttribute { name, values, width });
         Ok(())
     }
 
     /// The columns of links.
     pub(super) fn fields(&self) -> Vec<Field> {
         let field =
-            |one: &LinkAttribute| Field::new(&one.name, one.document.column_type(one.width), true);
+            |one: &LinkAttribute| Field::new(&one.name, one.values.column_type(one.width), true);
         self.attributes.iter().map(field).collect()
     }
 
@@ -140,19 +176,87 @@ impl LinkReader {
     /// link says otherwise, and links are pairs of a child and its parent.
     pub(super) fn read(
         &self,
-        views: &[CellView<'_>],
-        places: &Places,
-        mut map: RowMap,
+        read: &Read<'_>,
+        map: RowMap,
         sequential: bool,
+        told: &mut Told,
     ) -> Result<Vec<Links>, Error> {
-        let mut out = LinkBatches::new(self);
+        let out = LinkBatches::new(self);
+        let mut found = Found { map, sequential, out, links: 0, unnumbered: 0 };
+        self.arrays.iter().try_for_each(|links| links.check_list(read))?;
+        let doubt = read.level.doubts(told)?;
         for links in &self.arrays {
-            self.read_array(links, views, places, &mut map, sequential, &mut out)?;
+            // Lists may have turned out to be wrong since.
+            match doubt && links.stored.listed {
+                true => {
+                    let stored = links.array.stored(true, told)?;
+                    self.read_array(links, &stored, read, &mut found, told)?;
+                }
+                false => self.read_array(links, &links.stored, read, &mut found, told)?,
+            }
+        }
+        self.read_faces(read, &mut found);
+        if read.whole && !self.family.duplicate && found.links < self.family.records {
+            if !doubt {
+                self.read_unlisted(read, &mut found, told)?;
+            }
+            let (said, found) = (self.family.records, found.links);
+            if found < said {
+                let level = read.level.document.level;
+                told.contradiction(format!(
+                    "level {level} says that {said} links are stored; {found} were found"
+                ))?;
+            }
+        }
+        if found.unnumbered > 0 {
+            let count = found.unnumbered;
+            told.contradiction(format!(
+                "{count} links between chunks are left out: Draco keeps no order of vertices that \
+                 their ends could be matched with"
+            ))?;
         }
         if sequential {
-            return Ok(map.into_sequential_links());
+            return Ok(found.map.into_sequential_links());
         }
-        out.finish().map_err(|error| self.wrong(error))
+        found.out.finish().map_err(|error| self.wrong(error))
+    }
+
+    /// Reads links of chunks that are stored but not listed: there are fewer than the level says.
+    fn read_unlisted(
+        &self,
+        read: &Read<'_>,
+        found: &mut Found<'_>,
+        told: &mut Told,
+    ) -> Result<(), Error> {
+        for links in self.arrays.iter().filter(|links| links.stored.listed) {
+            let mut chunks = links.array.found()?;
+            chunks.retain(|chunk| links.array.leaves_out(chunk));
+            if chunks.is_empty() {
+                continue;
+            }
+            let (array, count) = (&links.array.path, chunks.len());
+            read.level.doubt(format!("{array} does not list {count} chunks that are stored"));
+            if !read.level.doubts(told)? {
+                continue;
+            }
+            self.read_array(links, &Stored { chunks, listed: false }, read, found, told)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the faces that are stored with the vertices of a chunk.
+    fn read_faces(&self, read: &Read<'_>, found: &mut Found<'_>) {
+        if self.family.width != 3 {
+            return;
+        }
+        let none: Vec<Option<Values<'_>>> = self.attributes.iter().map(|_| None).collect();
+        for (chunk, view) in (0..).zip(read.views) {
+            for face in view.faces.as_chunks::<3>().0 {
+                let ends = face.map(|vertex| End { chunk: Some(chunk), vertex: vertex.into() });
+                let Found { map, out, .. } = found;
+                map.each_link(&ends, |rows| out.push(rows, 0, &none));
+            }
+        }
     }
 
     fn wrong(&self, error: shardine_geometry::GeometryError) -> Error {
@@ -165,12 +269,12 @@ impl LinkReader {
     fn read_array(
         &self,
         links: &OffsetArray,
-        views: &[CellView<'_>],
-        places: &Places,
-        map: &mut RowMap,
-        sequential: bool,
-        out: &mut LinkBatches<'_>,
+        stored: &Stored,
+        read: &Read<'_>,
+        found: &mut Found<'_>,
+        told: &mut Told,
     ) -> Result<(), Error> {
+        let Read { views, places, .. } = read;
         // Of links that are stored with each of their chunks, those with the first are taken.
         let is_first = |offset: &ChunkCoords| offset.iter().find(|at| **at != 0) >= Some(&0);
         let is_first = |offset: &ChunkCoords| offset.iter().all(|at| *at == 0) || is_first(offset);
@@ -178,17 +282,27 @@ impl LinkReader {
             return Ok(());
         }
         let chunks: Vec<&ChunkCoords> =
-            links.chunks.iter().filter(|chunk| places.contains_key(*chunk)).collect();
+            stored.chunks.iter().filter(|chunk| places.contains_key(*chunk)).collect();
         let cells = links.array.read(chunks.iter().copied())?;
         let attributes: Vec<_> = links
             .attributes
             .iter()
-            .map(|array| array.as_ref().map(|array| array.read(chunks.iter().copied())).transpose())
-            .collect::<Result<_, _>>()?;
+            .zip(&self.attributes)
+            .map(|(array, attribute)| {
+                let read = array.as_ref().map(|array| array.read(chunks.iter().copied()));
+                Ok(read.transpose()?.map(|cells| in_order(cells, attribute.values.stored)))
+            })
+            .collect::<Result<_, Error>>()?;
         let (row, size) = (links.document.row_size(), links.document.scalar.size());
         for (at, (chunk, bytes)) in chunks.into_iter().zip(cells.iter()).enumerate() {
             let rows = links.rows(chunk, bytes)?;
-            let values = self.values(links, chunk, at, &attributes, rows.len() / row.max(1))?;
+            let count = rows.len() / row.max(1);
+            let values = self.values(links, chunk, at, &attributes, count)?;
+            if bytes.is_empty() && stored.listed {
+                links.check_absent(read.level, chunk)?;
+                told.absent(&links.array.path, chunk_key(chunk))?;
+            }
+            found.links += count as u64;
             // Of each end: which chunk that was read it is in.
             let mut ends_in: SmallVec<[Option<u32>; 4]> = SmallVec::new();
             for end in 0..links.document.width {
@@ -201,14 +315,16 @@ impl LinkReader {
                 let wrong = |reason: String| links.array.contradicts(chunk, reason);
                 let numbers =
                     numbers.ok_or_else(|| wrong(format!("link {number} is too large")))?;
-                let (code, stored) = match links.document.permuted {
+                let (code, numbers) = match links.document.permuted {
                     true => (numbers.first().copied().unwrap_or(0), &numbers[1..]),
                     false => (0, &numbers[..]),
                 };
                 let mut ends: SmallVec<[End; 4]> = SmallVec::new();
-                for (place, vertex) in ends_in.iter().zip(stored) {
-                    let rows =
-                        place.and_then(|place| views.get(place as usize)).map(|view| view.rows);
+                let mut numbered = true;
+                for (place, vertex) in ends_in.iter().zip(numbers) {
+                    let view = place.and_then(|place| views.get(place as usize));
+                    numbered &= view.is_none_or(|view| view.numbered);
+                    let rows = view.filter(|view| view.numbered).map(|view| view.rows);
                     let vertex = u64::try_from(*vertex).unwrap_or(u64::MAX);
                     if let Some(rows) = rows.filter(|rows| vertex >= *rows as u64) {
                         let reason = format!("link {number} has vertex {vertex} of {rows}");
@@ -220,7 +336,10 @@ impl LinkReader {
                     let reason = format!("link {number} has {code}, which is no permutation");
                     return Err(wrong(reason));
                 }
-                if sequential {
+                let Found { map, out, .. } = found;
+                if !numbered {
+                    found.unnumbered += 1;
+                } else if found.sequential {
                     map.set_parent(&ends, self.family.directed && !links.offsets.is_within());
                 } else {
                     map.each_link(&ends, |rows| out.push(rows, number, &values));
@@ -246,7 +365,7 @@ impl LinkReader {
                 all.push(None);
                 continue;
             };
-            let row = attribute.width * attribute.document.scalar.size();
+            let row = attribute.width * attribute.values.document.scalar.size();
             let values = Values::new(cells.get(at).unwrap_or_default(), row);
             let values = values.map_err(|error| array.damaged(chunk, error))?;
             if values.len() != rows {
@@ -270,165 +389,85 @@ impl OffsetArray {
         Ragged::parse(bytes, row).map(|ragged| ragged.rows()).map_err(damaged)
     }
 
-    /// How many values a link has, in an attribute; `None` if there is no link.
-    fn find_width(
-        &self,
-        document: &AttributeDocument,
-        array: &GridArray,
-    ) -> Result<Option<usize>, Error> {
+    /// Looks for chunks whose fragments say that they have links, and that are not listed.
+    ///
+    /// Reads nothing unless fragments are listed for chunks that links are not listed for.
+    fn check_list(&self, read: &Read<'_>) -> Result<(), Error> {
+        let array = read.level.link_fragments.as_ref().filter(|_| self.offsets.is_within());
+        let Some((array, list)) = array.and_then(|array| Some((array, array.list()?))) else {
+            return Ok(());
+        };
+        let unlisted = |chunk: &&ChunkCoords| {
+            self.stored.listed && self.array.leaves_out(chunk) && read.places.contains_key(*chunk)
+        };
+        let chunks: Vec<&ChunkCoords> = list.iter().filter(unlisted).collect();
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let cells = array.read(chunks.iter().copied())?;
+        for (chunk, bytes) in chunks.into_iter().zip(cells.iter()) {
+            if links_of(array, chunk, bytes)? > 0 {
+                let (path, of, chunk) = (&self.array.path, &array.path, chunk_key(chunk));
+                read.level.doubt(format!("{path} does not list chunk {chunk}, which {of} has"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a chunk for which nothing is stored has had no links, as far as that is known.
+    fn check_absent(&self, level: &VectorLevel, chunk: &ChunkCoords) -> Result<(), Error> {
+        let Some(array) = level.link_fragments.as_ref().filter(|_| self.offsets.is_within()) else {
+            return Ok(());
+        };
+        let cell = array.read([chunk])?;
+        let links = links_of(array, chunk, cell.get(0).unwrap_or_default())?;
+        if links > 0 {
+            let reason = format!("its {links} links are not stored, only their fragments");
+            return Err(self.array.contradicts(chunk, reason));
+        }
+        Ok(())
+    }
+
+    /// How many numbers a link has, in an attribute; `None` if there is no link.
+    fn find_width(&self, values: &ValueType, array: &GridArray) -> Result<Option<usize>, Error> {
+        let document = &values.document;
         if document.width.is_some() {
             return Ok(document.width);
         }
-        let Some(chunk) = self.chunks.first() else { return Ok(None) };
-        let links = self.array.read([chunk])?;
-        let links = self.rows(chunk, links.get(0).unwrap_or_default())?.len();
-        let links = links.checked_div(self.document.row_size()).unwrap_or(0);
-        let bytes = array.read([chunk])?.byte_len();
-        let width = bytes.checked_div(links * document.scalar.size()).unwrap_or(0);
-        if width == 0 || width * links * document.scalar.size() != bytes {
-            let reason = format!("{bytes} bytes are no rows for {links} links");
-            return Err(array.contradicts(chunk, reason));
+        for chunk in &self.stored.chunks {
+            let links = self.array.read([chunk])?;
+            let links = self.rows(chunk, links.get(0).unwrap_or_default())?.len();
+            let links = links.checked_div(self.document.row_size()).unwrap_or(0);
+            let bytes = array.read([chunk])?.byte_len();
+            if links == 0 && bytes == 0 {
+                continue;
+            }
+            let width = bytes.checked_div(links * document.scalar.size()).unwrap_or(0);
+            if width == 0 || width * links * document.scalar.size() != bytes {
+                let reason = format!("{bytes} bytes are no rows for {links} links");
+                return Err(array.contradicts(chunk, reason));
+            }
+            return Ok(Some(width));
         }
-        Ok(Some(width))
+        Ok(None)
     }
 }
 
-/// An end of a link.
-#[derive(Debug, Clone, Copy)]
-struct End {
-    /// The chunk among those that were read; `None` if it was not.
-    chunk: Option<u32>,
-    vertex: u64,
+/// How many links the fragments of a chunk are made of.
+fn links_of(array: &GridArray, chunk: &ChunkCoords, bytes: &[u8]) -> Result<u64, Error> {
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let index = FragmentIndex::parse(bytes).map_err(|error| array.damaged(chunk, error))?;
+    Ok(index.extent())
 }
 
-/// Which number each vertex has among the rows that are given out.
-#[derive(Debug)]
-pub(super) struct RowMap {
-    /// Where the vertices of each chunk begin in `rows`.
-    starts: Vec<usize>,
-    rows: Vec<u64>,
-    /// Vertices that are given out more than once: the other rows.
-    shared: HashMap<usize, SmallVec<[u64; 2]>, FixedState>,
-    /// The parent of each row, where rows are joined in order.
-    parents: Vec<u64>,
-}
-
-impl RowMap {
-    /// A map of chunks with these numbers of vertices.
-    pub(super) fn new(rows: impl Iterator<Item = usize>) -> Self {
-        let mut total = 0;
-        let mut starts = vec![0];
-        for rows in rows {
-            total += rows;
-            starts.push(total);
-        }
-        let rows = vec![NO_ROW; total];
-        Self { starts, rows, shared: HashMap::default(), parents: Vec::new() }
-    }
-
-    fn place(&self, chunk: u32, vertex: u64) -> Option<usize> {
-        let start = self.starts.get(chunk as usize)?;
-        let end = self.starts.get(chunk as usize + 1)?;
-        let place = start.checked_add(usize::try_from(vertex).ok()?)?;
-        (place < *end).then_some(place)
-    }
-
-    /// Adds the vertices of a fragment that are taken; the first gets the number `first`.
-    pub(super) fn add(
-        &mut self,
-        chunk: u32,
-        fragment: Fragment<'_>,
-        mask: Option<&[bool]>,
-        first: u64,
-        sequential: bool,
-    ) {
-        let mut next = first;
-        let mut before = NO_ROW;
-        fragment.for_each(|vertex| {
-            if mask.is_some_and(|mask| mask.get(vertex as usize) == Some(&false)) {
-                before = NO_ROW;
-                return;
-            }
-            let Some(place) = self.place(chunk, vertex) else { return };
-            match self.rows.get_mut(place) {
-                Some(row) if *row == NO_ROW => *row = next,
-                _ => self.shared.entry(place).or_default().push(next),
-            }
-            self.parents.push(if sequential { before } else { NO_ROW });
-            before = next;
-            next += 1;
-        });
-    }
-
-    /// Hands the rows that a link joins to `each`: once, or as often as its vertices are given out.
-    fn each_link(&self, ends: &[End], mut each: impl FnMut(&[u64])) {
-        let mut rows: SmallVec<[u64; 4]> = SmallVec::new();
-        let mut copies = 0;
-        let mut places: SmallVec<[usize; 4]> = SmallVec::new();
-        for end in ends {
-            let place = end.chunk.and_then(|chunk| self.place(chunk, end.vertex));
-            let Some(place) = place else { return };
-            match self.rows.get(place) {
-                Some(row) if *row != NO_ROW => rows.push(*row),
-                _ => return,
-            }
-            let more = self.shared.get(&place).map_or(0, |more| more.len());
-            copies = copies.max(more);
-            places.push(place);
-        }
-        each(&rows);
-        // The copies of vertices that several fragments share are in the same order.
-        for copy in 0..copies {
-            rows.clear();
-            let again = places.iter().map(|place| self.shared.get(place)?.get(copy).copied());
-            rows.extend(again.flatten());
-            if rows.len() == places.len() {
-                each(&rows);
-            }
-        }
-    }
-
-    /// Notes the parent of a child, given as child and parent, or the other way round.
-    fn set_parent(&mut self, ends: &[End], parent_first: bool) {
-        let mut pair = None;
-        self.each_link(ends, |rows| {
-            if let ([child, parent], None) = (rows, pair) {
-                pair = Some((*child, *parent));
-            }
-        });
-        let Some((child, parent)) = pair else {
-            // A child whose parent is not given out is not joined to the row before it either.
-            let child = ends.get(usize::from(parent_first));
-            let place = child.and_then(|end| self.place(end.chunk?, end.vertex));
-            let row = place.and_then(|place| self.rows.get(place)).copied();
-            if let Some(known) = row.and_then(|row| self.parents.get_mut(row as usize)) {
-                *known = NO_ROW;
-            }
-            return;
-        };
-        let (child, parent) = if parent_first { (parent, child) } else { (child, parent) };
-        if let Some(known) = self.parents.get_mut(child as usize) {
-            *known = parent;
-        }
-    }
-
-    /// The links between rows and their parents.
-    pub(super) fn into_sequential_links(self) -> Vec<Links> {
-        let mut batches = Vec::new();
-        let mut rows = Vec::new();
-        for (child, parent) in (0..).zip(self.parents) {
-            if parent != NO_ROW {
-                rows.extend([child, parent]);
-            }
-            if rows.len() >= 2 * BATCH_LINKS {
-                let rows = std::mem::take(&mut rows);
-                batches.push(Links { width: 2, rows, attributes: None });
-            }
-        }
-        if !rows.is_empty() {
-            batches.push(Links { width: 2, rows, attributes: None });
-        }
-        batches
+/// Two arrays have the same chunks, so lists that differ are wrong.
+fn compare(level: &VectorLevel, one: &GridArray, other: &GridArray) {
+    if let (Some(own), Some(list)) = (one.list(), other.list())
+        && own != list
+    {
+        level.doubt(format!("{} and {} list different chunks", one.path, other.path));
     }
 }
 
@@ -442,7 +481,7 @@ struct LinkBatches<'a> {
 impl<'a> LinkBatches<'a> {
     fn new(reader: &'a LinkReader) -> Self {
         let column =
-            |one: &LinkAttribute| (Column::new(one.document.scalar, one.width), Vec::new());
+            |one: &LinkAttribute| (Column::new(one.values.stored.scalar, one.width), Vec::new());
         Self { reader, rows: Vec::new(), columns: reader.attributes.iter().map(column).collect() }
     }
 
@@ -470,7 +509,7 @@ impl<'a> LinkBatches<'a> {
             {
                 let nulls = arrow_buffer::NullBuffer::from(present);
                 let nulls = (nulls.null_count() > 0).then_some(nulls);
-                columns.push(column.finish_with(one.document.categories.as_ref(), nulls)?);
+                columns.push(one.values.finish(&mut column, nulls)?);
             }
             let schema = Schema::new(self.reader.fields());
             Some(RecordBatch::try_new(schema.into(), columns)?)
@@ -485,13 +524,10 @@ impl<'a> LinkBatches<'a> {
     }
 }
 
-/// The group at `path` and what is in it; `None` if there is none.
-fn group_at(store: &VectorStore, path: &str) -> Result<Option<(Group, Vec<Child>)>, Error> {
+/// The group at `path`; `None` if there is none.
+fn group_at(store: &VectorStore, path: &str) -> Result<Option<Group>, Error> {
     match Node::open(&store.engine, &store.location.join(path)?) {
-        Ok(Node::Group(group)) => {
-            let children = group.children()?;
-            Ok(Some((group, children)))
-        }
+        Ok(Node::Group(group)) => Ok(Some(group)),
         Ok(Node::Array(_)) => {
             let node = path.to_owned();
             Err(store.wrong(VectorsError::Node { node, expected: "a group" }))

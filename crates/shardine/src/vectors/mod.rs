@@ -30,8 +30,11 @@ mod level;
 mod links;
 mod objects;
 mod parametric;
+mod probe;
 mod query;
+mod row_map;
 mod store;
+mod told;
 
 pub use error::VectorsError;
 pub use info::{AttributeInfo, LevelInfo, VectorInfo};
@@ -41,3 +44,4 @@ pub use shardine_geometry::{
     Links, OBJECT_ID,
 };
 pub use store::VectorStore;
+pub use told::AbsentChunk;

@@ -23,6 +23,13 @@ pub(super) struct Parametric {
     batch: Option<GeometryBatch>,
 }
 
+/// How many shapes there are.
+pub(super) fn count(store: &VectorStore) -> Result<u64, Error> {
+    let at = store.location.join(GROUP)?.join("objects")?;
+    let objects = ArrayNode::open(&store.engine, &at)?;
+    Ok(objects.shape().first().copied().unwrap_or(0))
+}
+
 impl Parametric {
     pub(super) fn open(store: &VectorStore, query: &VectorQuery) -> Result<Self, Error> {
         if query.bounds.is_some() || query.groups.is_some() || !query.filters.is_empty() {
@@ -31,9 +38,14 @@ impl Parametric {
         }
         let node = |name: &str| format!("{GROUP}/{name}");
         let wrong = |node: String, expected| store.wrong(VectorsError::Node { node, expected });
-        let group = match Node::open(&store.engine, &store.location.join(GROUP)?)? {
-            Node::Group(group) => group,
-            Node::Array(_) => return Err(wrong(GROUP.to_owned(), "a group")),
+        let group = match Node::open(&store.engine, &store.location.join(GROUP)?) {
+            Ok(Node::Group(group)) => group,
+            Ok(Node::Array(_)) => return Err(wrong(GROUP.to_owned(), "a group")),
+            Err(Error::NoNode { .. }) => {
+                let reason = "the store has no parametric objects".to_owned();
+                return Err(store.wrong(VectorsError::Question(reason)));
+            }
+            Err(error) => return Err(error),
         };
         let objects = ArrayNode::open(&store.engine, &store.location.join(&node("objects"))?)?;
         let &[rows, columns] = objects.shape() else {

@@ -15,11 +15,12 @@ use super::by_cell::ByCell;
 use super::by_object::ByObject;
 use super::cells::{CellView, Wanted};
 use super::error::VectorsError;
-use super::level::{VectorLevel, find_width};
+use super::level::{ValueType, VectorLevel, find_width};
 use super::links::LinkReader;
 use super::objects::Members;
 use super::parametric::Parametric;
 use super::store::VectorStore;
+use super::told::{AbsentChunk, Told};
 use crate::Error;
 
 /// What is asked of a store. By default all of level 0.
@@ -38,6 +39,10 @@ pub struct VectorQuery {
     pub filters: Vec<AttributeFilter>,
     /// Whether only vertices within the bounds are wanted, and not objects whole.
     pub clip: bool,
+    /// Whether shapes given by numbers are wanted that a store has beside its vertices.
+    pub parametric: bool,
+    /// Whether it is an error if parts of the store contradict each other.
+    pub strict: bool,
 }
 
 impl VectorQuery {
@@ -82,6 +87,22 @@ impl VectorQuery {
     /// filters.
     pub fn clip(mut self, clip: bool) -> Self {
         self.clip = clip;
+        self
+    }
+
+    /// Takes the shapes given by numbers that a store has beside its vertices. Of a store without
+    /// vertices they are what any query takes.
+    pub fn parametric(mut self, parametric: bool) -> Self {
+        self.parametric = parametric;
+        self
+    }
+
+    /// Makes it an error if parts of the store contradict each other although there is an answer:
+    /// lists of chunks are compared with what is stored, and numbers of vertices and links with
+    /// what is found. Costs a listing, or reading all indexes of shards, of each array with a cell
+    /// for each chunk. Otherwise [`notes`](VectorRows::notes) say what was seen on the way.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
         self
     }
 }
@@ -181,7 +202,7 @@ enum Rows {
 
 impl VectorRows {
     pub(super) fn new(store: &VectorStore, query: &VectorQuery) -> Result<Self, Error> {
-        if store.kind == GeometryKind::Parametric {
+        if store.kind == GeometryKind::Parametric || query.parametric {
             let rows = Parametric::open(store, query)?;
             return Ok(Self { schema: rows.schema().clone(), rows: Rows::Parametric(rows) });
         }
@@ -197,10 +218,12 @@ impl VectorRows {
             let reason = "the store has no objects that could be asked for".to_owned();
             return Err(store.wrong(VectorsError::Question(reason)));
         }
-        let mut notes = Vec::new();
-        let wanted = wanted(store, &level, rank)?;
+        let mut told = Told::new(&store.location, query.strict);
+        store.notes.iter().chain(&level.notes).for_each(|note| told.note(note.as_str()));
+        let memory = store.engine.memory_in_flight();
+        let wanted = wanted(store, &level, rank, memory)?;
         let objects = match level.objects {
-            Some(_) => ObjectColumn::read_all(store, query.level, &mut notes)?,
+            Some(_) => ObjectColumn::read_all(store, query.level, &mut told)?,
             None => Vec::new(),
         };
         let bin = level.document.chunk_attribute.as_ref();
@@ -209,7 +232,6 @@ impl VectorRows {
         let members = query.groups.as_ref();
         let members =
             members.map(|groups| Members::read(store, query.level, groups)).transpose()?;
-        let memory = store.engine.memory_in_flight();
         let selected = match &level.objects {
             None => None,
             Some(table) => {
@@ -222,9 +244,14 @@ impl VectorRows {
             }
         };
         let by_object = selected.is_some() && store.kind != GeometryKind::Points;
+        if by_object && query.strict {
+            // Objects say which chunks they have, so nothing else looks at the list.
+            let doubt = level.doubts(&mut told)?;
+            level.vertices.stored(doubt, &mut told)?;
+        }
         let links = match store.kind.link_width() {
             0 => None,
-            _ => LinkReader::open(store, query.level, wanted.rank, &level, &mut notes)?,
+            _ => LinkReader::open(store, query.level, wanted.rank, &level, &mut told)?,
         };
         let fields = links.as_ref().map(LinkReader::fields).unwrap_or_default();
         let bin = level.document.chunk_attribute.as_ref();
@@ -236,17 +263,15 @@ impl VectorRows {
             batches.schema.kind = GeometryKind::Graph;
         }
         let schema = batches.schema.clone();
-        let plan = Plan { level, wanted, test, batches, notes, memory, links, kind: store.kind };
+        let plan = Plan { level, wanted, test, batches, told, memory, links, kind: store.kind };
         let sequential =
             store.root.convention != Convention::Explicit && store.kind == GeometryKind::Skeletons;
+        let whole = query.ids.is_none() && query.groups.is_none();
         let rows = match selected {
             Some(selected) if by_object => {
-                Rows::ByObject(ByObject::new(plan, selected, query.clip, sequential))
+                Rows::ByObject(ByObject::new(plan, selected, query.clip, sequential, whole))
             }
-            selected => {
-                let whole = query.ids.is_none() && query.groups.is_none();
-                Rows::ByCell(ByCell::new(plan, selected, whole)?)
-            }
+            selected => Rows::ByCell(ByCell::new(plan, selected, whole)?),
         };
         Ok(Self { schema, rows })
     }
@@ -254,8 +279,18 @@ impl VectorRows {
     /// What is worth knowing about how the rows were found, so far.
     pub fn notes(&self) -> &[String] {
         match &self.rows {
-            Rows::ByCell(rows) => &rows.plan.notes,
-            Rows::ByObject(rows) => &rows.plan.notes,
+            Rows::ByCell(rows) => &rows.plan.told.notes,
+            Rows::ByObject(rows) => &rows.plan.told.notes,
+            Rows::Parametric(_) => &[],
+        }
+    }
+
+    /// The chunks that were passed over so far because nothing is stored for them, although they
+    /// are listed (`nonempty_chunks`).
+    pub fn absent_chunks(&self) -> &[AbsentChunk] {
+        match &self.rows {
+            Rows::ByCell(rows) => &rows.plan.told.absent,
+            Rows::ByObject(rows) => &rows.plan.told.absent,
             Rows::Parametric(_) => &[],
         }
     }
@@ -288,7 +323,7 @@ pub(super) struct Plan {
     pub(super) wanted: Wanted,
     pub(super) test: RowTest,
     pub(super) batches: Batches,
-    pub(super) notes: Vec<String>,
+    pub(super) told: Told,
     /// How much memory there is.
     pub(super) memory: u64,
     pub(super) links: Option<LinkReader>,
@@ -300,24 +335,29 @@ impl Plan {
     pub(super) fn vertex_bytes(&self) -> u64 {
         let attributes = self.level.attributes.iter().zip(&self.wanted.widths);
         let attributes: usize =
-            attributes.map(|(one, width)| one.document.scalar.size() * width).sum();
+            attributes.map(|(one, width)| one.values.stored.scalar.size() * width).sum();
         (self.level.row_size(self.wanted.rank) + attributes) as u64
     }
 }
 
-fn wanted(store: &VectorStore, level: &VectorLevel, rank: usize) -> Result<Wanted, Error> {
+fn wanted(
+    store: &VectorStore,
+    level: &VectorLevel,
+    rank: usize,
+    memory: u64,
+) -> Result<Wanted, Error> {
     let row = level.row_size(rank);
     // zarr-vectors says how many columns there are for points and lines only.
     let told = matches!(store.kind, GeometryKind::Points | GeometryKind::Lines);
     let width = |attribute: &super::level::VertexAttribute| {
         if told {
-            return Ok(attribute.document.width.unwrap_or(1));
+            return Ok(attribute.values.document.width.unwrap_or(attribute.values.stored.unit));
         }
-        find_width(&attribute.document, &attribute.array, &level.vertices, row)
+        find_width(store, level, attribute, row)
     };
     let widths = level.attributes.iter().map(width).collect::<Result<_, Error>>()?;
     let tiles = level.document.fragments_tile && level.objects.is_none();
-    Ok(Wanted { rank, fragments: level.fragments.is_some() && !tiles, widths })
+    Ok(Wanted { rank, fragments: level.fragments.is_some() && !tiles, widths, memory })
 }
 
 /// Which vertices a query takes.
@@ -331,7 +371,7 @@ pub(super) struct RowTest {
     chunks: Option<(ChunkCoords, ChunkCoords)>,
     /// By attributes of vertices, and their numbers.
     vertex_filters: Vec<(usize, AttributeFilter)>,
-    documents: Vec<shardine_geometry::zarr_vectors::AttributeDocument>,
+    kinds: Vec<ValueType>,
     pub(super) object_filters: Vec<(usize, AttributeFilter)>,
     bin: Option<BinColumn>,
     bin_filters: Vec<AttributeFilter>,
@@ -372,7 +412,7 @@ impl RowTest {
             offset,
             chunks,
             vertex_filters: Vec::new(),
-            documents: level.attributes.iter().map(|one| one.document.clone()).collect(),
+            kinds: level.attributes.iter().map(|one| one.values.clone()).collect(),
             object_filters: Vec::new(),
             bin,
             bin_filters: Vec::new(),
@@ -431,13 +471,11 @@ impl RowTest {
             }
         }
         for (at, filter) in &self.vertex_filters {
-            let (Some(values), Some(document)) =
-                (cell.attributes.get(*at), self.documents.get(*at))
-            else {
+            let (Some(values), Some(kind)) = (cell.attributes.get(*at), self.kinds.get(*at)) else {
                 continue;
             };
             for (row, taken) in mask.iter_mut().enumerate() {
-                *taken = *taken && passes(document, filter, values.rows(row, 1));
+                *taken = *taken && passes(kind, filter, values.rows(row, 1));
             }
         }
     }

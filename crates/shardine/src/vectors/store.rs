@@ -8,6 +8,7 @@ use shardine_geometry::zarr_vectors::{Level, Root, kind_from_name};
 use super::error::VectorsError;
 use super::level::VectorLevel;
 use super::parametric;
+use super::probe;
 use super::query::{VectorQuery, VectorRows};
 use crate::zarr::{Group, Node};
 use crate::{Engine, Error, IntoLocation, Location};
@@ -34,6 +35,8 @@ pub struct VectorStore {
     pub(super) levels: Vec<u64>,
     pub(super) kind: GeometryKind,
     pub(super) notes: Vec<String>,
+    /// The paths of all nodes that the consolidated metadata of the root names, if it has any.
+    consolidated: Option<Vec<String>>,
     /// Levels that were opened: with their arrays open, what the engine knows of shards is kept.
     open: Mutex<Vec<Arc<VectorLevel>>>,
 }
@@ -81,6 +84,10 @@ impl VectorStore {
             levels: Vec::new(),
             kind: GeometryKind::Points,
             notes: Vec::new(),
+            consolidated: group
+                .metadata()
+                .consolidated()
+                .map(|known| known.iter().map(|(path, _)| path.clone()).collect()),
             open: Mutex::default(),
         };
         let parametric = store.find_levels(group)?;
@@ -93,15 +100,20 @@ impl VectorStore {
         let children = match group.children() {
             Err(Error::UnlistedGroup { .. }) => {
                 self.notes.push(
-                    "the store cannot list: only level 0 was looked for, and only attributes that \
-                     its documents name"
+                    "the store cannot list: only attributes that its documents name were looked for"
                         .to_owned(),
                 );
-                self.levels = vec![0];
-                return Ok(false);
+                let (engine, at) = (&self.engine, &self.location);
+                let mut children = probe::levels(engine, at, group.metadata().attributes())?;
+                children.extend(probe::named(engine, at, [parametric::GROUP.to_owned()])?);
+                children
             }
             children => children?,
         };
+        if self.notes.is_empty() && children.iter().any(|child| !child.listed) {
+            let note = "the store cannot list: it has what its consolidated metadata names";
+            self.notes.push(note.to_owned());
+        }
         let mut parametric = false;
         for child in children {
             if child.name == parametric::GROUP {
@@ -130,7 +142,11 @@ impl VectorStore {
             if empty {
                 return Ok(GeometryKind::Parametric);
             }
-            self.notes.push("it also has parametric objects, which are not shown".to_owned());
+            let objects = match parametric::count(self)? {
+                1 => "1 parametric object".to_owned(),
+                count => format!("{count} parametric objects"),
+            };
+            self.notes.push(format!("it also has {objects}, which are asked for by themselves"));
         }
         let mut kinds = self.root.kinds.iter();
         let Some(name) = kinds.next() else { return Ok(GeometryKind::Points) };
@@ -141,6 +157,16 @@ impl VectorStore {
         }
         let unknown = || VectorsError::Unsupported { tokens: vec![format!("geometry {name:?}")] };
         kind_from_name(name).ok_or_else(|| self.wrong(unknown()))
+    }
+
+    /// The nodes in the group at `path` that consolidated metadata of the root names; `None` if it
+    /// has none.
+    pub(super) fn known_below(&self, path: &str) -> Option<Vec<String>> {
+        let below = |known: &String| {
+            let name = known.strip_prefix(path)?.strip_prefix('/')?;
+            (!name.contains('/')).then(|| name.to_owned())
+        };
+        Some(self.consolidated.as_ref()?.iter().filter_map(below).collect())
     }
 
     /// What its vertices form.

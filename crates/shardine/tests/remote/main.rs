@@ -9,3 +9,4 @@ mod remote_duel;
 mod remote_encodings;
 mod remote_parts;
 mod remote_race;
+mod vectors;

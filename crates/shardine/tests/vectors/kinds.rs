@@ -260,3 +260,40 @@ fn other_versions_and_unknown_needs_are_refused_by_name() {
     let known = json!(["dense_manifests", "fragment_link_groups"]);
     refused(&|block| block["required_capabilities"] = known.clone()).unwrap();
 }
+
+#[test]
+fn faces_in_draco_streams_are_those_that_another_decoder_finds() {
+    let golden = golden("draco");
+    let answer = ask(&golden.open(), &VectorQuery::new()).unwrap();
+    assert_eq!(answer.sorted_positions(), sorted(golden.positions()));
+    let turned = |mut face: Vec<Vec<f64>>| {
+        let first = (0..3).min_by(|a, b| face[*a].partial_cmp(&face[*b]).unwrap()).unwrap();
+        face.rotate_left(first);
+        face
+    };
+    let given: Vec<Vec<Vec<f64>>> = given_links(&golden).into_iter().map(turned).collect();
+    let found = answer.linked_positions().into_iter().map(turned).collect::<Vec<_>>();
+    assert_eq!(sorted(found), sorted(given));
+    // What cannot be matched with vertices in another order is left out, and said.
+    let notes = answer.notes.join("\n");
+    assert!(notes.contains("0/vertex_attributes/height is left out"), "{notes}");
+    assert!(notes.contains("links between chunks are left out"), "{notes}");
+    let error = ask(&golden.open(), &VectorQuery::new().strict(true)).unwrap_err().to_string();
+    assert!(error.contains("Draco keeps no order"), "{error}");
+}
+
+#[test]
+fn strings_are_read_as_they_are_stored() {
+    let mut golden = golden("graph");
+    // Rows of two float32 are as long as a string of two characters.
+    let array = golden.files.get_mut("0/vertex_attributes/v/zarr.json").unwrap();
+    array["attributes"]["dtype"] = json!("<U2");
+    let error = ask(&golden.open(), &VectorQuery::new()).unwrap_err().to_string();
+    assert!(error.contains("its bytes are no text"), "{error}");
+    // What nobody can read does not keep the rest from being read.
+    let array = golden.files.get_mut("0/vertex_attributes/v/zarr.json").unwrap();
+    array["attributes"]["dtype"] = json!("object");
+    let answer = ask(&golden.open(), &VectorQuery::new()).unwrap();
+    assert_eq!(answer.rows.len(), golden.positions().len());
+    assert!(answer.notes[0].contains("values of type \"object\" cannot be read"));
+}

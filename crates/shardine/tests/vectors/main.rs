@@ -3,9 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+mod beside;
 mod damage;
 mod golden;
 mod kinds;
+mod lists;
 mod queries;
 mod requests;
 mod rules;

@@ -11,6 +11,7 @@
 mod attributes;
 mod build;
 mod bytes;
+mod coarse;
 mod documents;
 mod error;
 mod families;
@@ -23,6 +24,10 @@ mod ragged;
 
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{BuildOptions, Builder, BuiltObjects, BuiltStore, GridArray};
+pub use coarse::{
+    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, FineChunk,
+    choose_objects, kept_objects,
+};
 pub use documents::{
     Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,
 };

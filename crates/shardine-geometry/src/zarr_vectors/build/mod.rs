@@ -10,7 +10,7 @@ mod cells;
 mod columns;
 mod links;
 mod objects;
-mod space;
+pub(super) mod space;
 mod store;
 #[cfg(test)]
 mod tests;

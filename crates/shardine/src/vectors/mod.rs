@@ -32,6 +32,7 @@ mod objects;
 mod parametric;
 mod query;
 mod store;
+mod whole_level;
 
 pub use error::VectorsError;
 pub use info::{AttributeInfo, LevelInfo, VectorInfo};
@@ -41,3 +42,4 @@ pub use shardine_geometry::{
     Links, OBJECT_ID,
 };
 pub use store::VectorStore;
+pub(crate) use whole_level::{ChunkVertices, WholeLevel};

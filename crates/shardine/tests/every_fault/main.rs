@@ -14,6 +14,7 @@ mod disk;
 mod ome_metadata;
 mod ome_verbs;
 mod pyramid_verbs;
+mod vectors_verbs;
 mod verbs;
 mod volume_verbs;
 
@@ -57,4 +58,9 @@ fn a_fault_in_a_pyramid_is_told_and_loses_nothing() {
 #[test]
 fn a_fault_with_metadata_of_ome_zarr_is_told_and_loses_nothing() {
     try_all(&ome_metadata::ome());
+}
+
+#[test]
+fn a_fault_in_levels_of_geometry_is_told_and_loses_nothing() {
+    try_all(&vectors_verbs::vectors());
 }

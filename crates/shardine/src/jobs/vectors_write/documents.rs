@@ -6,7 +6,7 @@ use crate::zarr::metadata::{ArrayMetadata, MetadataError, NodeMetadata, codec_sp
 use crate::{CodecSpec, codec_words};
 
 /// How all grids of a store are packed.
-pub(super) struct Form<'a> {
+pub(in crate::jobs) struct Form<'a> {
     pub shape: &'a [u64],
     pub shard: Option<&'a [u64]>,
     pub codecs: &'a [CodecSpec],
@@ -28,7 +28,7 @@ impl Form<'_> {
 }
 
 /// The metadata of the list of manifests.
-pub(super) fn manifests(count: u64, block: u64) -> Result<ArrayMetadata, MetadataError> {
+pub(in crate::jobs) fn manifests(count: u64, block: u64) -> Result<ArrayMetadata, MetadataError> {
     // As zarr-vectors has it, whatever the codecs of chunks are.
     let zstd = spec("zstd", json!({"level": 0, "checksum": false}));
     let codecs = [spec("vlen-bytes", json!({})), zstd];
@@ -37,7 +37,7 @@ pub(super) fn manifests(count: u64, block: u64) -> Result<ArrayMetadata, Metadat
 }
 
 /// The metadata of the list of ids.
-pub(super) fn ids(
+pub(in crate::jobs) fn ids(
     count: u64,
     block: u64,
     more: &[CodecSpec],

@@ -15,3 +15,4 @@ mod repack;
 #[path = "../../../shardine/tests/common/trees.rs"]
 #[allow(dead_code, reason = "shared with the tests of the library")]
 mod trees;
+mod vectors_pyramid;

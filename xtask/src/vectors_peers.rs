@@ -18,7 +18,9 @@ const WRITTEN: &str = "write,points,points-objects,points-bins,polylines,streaml
 /// A few cases, always the same.
 pub fn run() -> Result {
     judge(&["--only", READ, "--short"].map(String::from))?;
-    judge(&["--only", WRITTEN, "--cases", "20"].map(String::from))
+    judge(&["--only", WRITTEN, "--cases", "20"].map(String::from))?;
+    // Each kind that has coarser levels, against those of zarr-vectors.
+    judge(&["--only", "pyramid", "--short"].map(String::from))
 }
 
 /// `cargo xtask vectors-peers`: as many cases as are asked for.

@@ -24,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from vectors.draw import FLAVOURS  # noqa: E402
+from vectors.pyramid import FLAVOURS as COARSENED  # noqa: E402
 from vectors.writing import FLAVOURS as WRITTEN  # noqa: E402
 
 KINDS = list(dict.fromkeys([*FLAVOURS, *WRITTEN]))
@@ -128,6 +129,14 @@ def draco(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  # noqa
     outcome.failures += failures
 
 
+def pyramid(task: Task, folder: Path, shardine, outcome: Outcome) -> None:  # noqa: ANN001
+    from vectors.pyramid import check
+
+    outcome.name, failures, met = check(task.seed, task.index, task.flavour, folder, shardine)
+    outcome.failures += failures
+    outcome.met += [f"pyramid: {name}" for name in met]
+
+
 PARTS: dict[str, tuple[int, Callable]] = {
     "read": (42, read),
     "variant": (14, variant),
@@ -137,6 +146,7 @@ PARTS: dict[str, tuple[int, Callable]] = {
     "planted": (7, planted),
     "parametric": (4, parametric),
     "draco": (6, draco),
+    "pyramid": (26, pyramid),
 }
 """The parts, how many cases each has unless told otherwise, and what a case does."""
 
@@ -149,6 +159,7 @@ SHORT = {
     "planted": 1,
     "parametric": 2,
     "draco": 3,
+    "pyramid": 13,
 }
 """How many cases of each part are enough for every change."""
 
@@ -176,7 +187,7 @@ def run(task: Task) -> Outcome:
 def tasks(arguments: argparse.Namespace, scratch: Path) -> Iterator[Task]:
     for part in arguments.parts:
         cases = arguments.cases or (SHORT[part] if arguments.short else PARTS[part][0])
-        every = WRITTEN if part == "write" else FLAVOURS
+        every = {"write": WRITTEN, "pyramid": COARSENED}.get(part, FLAVOURS)
         kinds = [kind for kind in every if not arguments.kinds or kind in arguments.kinds]
         if not kinds:
             continue

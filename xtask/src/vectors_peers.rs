@@ -9,7 +9,9 @@ const READ: &str = "read,variant,repack,verify,planted,parametric,draco";
 /// A few cases, always the same.
 pub fn run() -> Result {
     judge(&["--only", READ, "--short"].map(String::from))?;
-    judge(&["--only", "write", "--cases", "24"].map(String::from))
+    judge(&["--only", "write", "--cases", "24"].map(String::from))?;
+    // Each kind that has coarser levels, against those of zarr-vectors.
+    judge(&["--only", "pyramid", "--short"].map(String::from))
 }
 
 /// `cargo xtask vectors-peers`: as many cases as are asked for.

@@ -1,4 +1,4 @@
-//! `shardine pyramid`: the lower levels of an image.
+//! `shardine pyramid`: the lower levels of an image, or the coarser ones of geometry.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -6,6 +6,8 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Value, json};
 use shardine::jobs::{Part, PyramidLevel, PyramidOptions, PyramidSummary, pyramid, pyramid_to};
+use shardine::vectors::VectorStore;
+use shardine::zarr::Group;
 use shardine::{DownsampleMethod, Location, Packing, RegionText, WriteOrder, open_in};
 
 use crate::cli::{Machine, Places};
@@ -15,6 +17,7 @@ use crate::failure::Failure;
 use crate::levels::{Factors, Levels, factors_argument, levels_argument};
 use crate::packing::{PackingArgs, missing, waiting};
 use crate::progress::Progress;
+use crate::vectors::levels::{self, LevelArgs};
 use crate::{consolidate, said, units};
 
 const EXAMPLES: &str = "\
@@ -26,19 +29,24 @@ Examples:
   shardine pyramid image.zarr --update --region 0:64,0:512,0:512
   shardine pyramid image.zarr --overwrite --target-size 64MiB
   shardine pyramid array.zarr -o image.zarr --axes zyx --scale 0.5,0.2,0.2 --unit micrometer
+  shardine pyramid cells.zv --coarsen 2,2,4
+  shardine pyramid tracts.zv --levels 4 --coarsen 2 --sparsity 1,2 --seed 7
 
 All levels are made in one pass over the finest: each of its chunks is decoded once. The image names
 them in the end, when all are complete; run the same command again to resume an interrupted run.
---update renews the objects of existing levels that are older than what they are made from.";
+--update renews the objects of existing levels that are older than what they are made from.
 
-/// Make the lower levels of an OME-Zarr image
+Of a Zarr Vectors store, vertices in the same bin become one, their mean, and --sparsity drops
+objects; these are the factors of zarr-vectors' build_pyramid. Levels are stored like the finest.";
+
+/// Make the lower levels of an OME-Zarr image, or the coarser ones of a Zarr Vectors store
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Pyramid {
-    /// Path or URL of the image; with -o, also of an array of any format
+    /// Path or URL of the image or the Zarr Vectors store; with -o, also of an array of any format
     url: String,
-    /// Set how many levels the image has in the end, counting the finest; `auto` stops at one that
-    /// fits one chunk
+    /// Set how many levels there are in the end, counting the finest; `auto` stops at one that fits
+    /// one chunk, of vectors at one with up to 8 bins along each axis
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = levels_argument)]
     levels: Levels,
     /// Set by which factors each level is smaller than the one before: one for each axis, or for each
@@ -86,6 +94,8 @@ pub struct Pyramid {
     places: Places,
     #[command(flatten)]
     packing: PackingArgs,
+    #[command(flatten)]
+    vectors: LevelArgs,
     // Last, because whatever follows would appear under its heading.
     #[command(flatten)]
     ome: OmeArgs,
@@ -126,9 +136,56 @@ impl Pyramid {
     }
 }
 
+impl Pyramid {
+    /// Makes the levels of a Zarr Vectors store.
+    fn of_vectors(&self, machine: &Machine, location: &Location) -> Result<(), Failure> {
+        let asked = self.packing.asked();
+        const STORED: &str =
+            "levels are stored like the finest; repack them with `shardine reshard`";
+        let alone = "each level is made from all of the one before, by one process";
+        let refused = [
+            ("--factors", self.factors.0.is_some(), "use --coarsen, a number for each level"),
+            ("--method", self.method.is_some(), "the vertices of a bin always become their mean"),
+            ("--update", self.update, "make all levels again with --overwrite"),
+            ("-o", self.output.is_some(), "levels are made in the store itself; copy it first"),
+            ("--part", self.part.is_some(), alone),
+            ("--task-size", self.task_size.is_some(), alone),
+            ("--order", asked.order != WriteOrder::Morton, STORED),
+            ("options of chunks, shards and codecs", asked.is_something(), STORED),
+        ];
+        if let Some((name, _, reason)) = refused.into_iter().find(|(_, given, _)| *given) {
+            let message = format!("{name} cannot be used with Zarr Vectors");
+            return Err(Failure::new(message).hint(reason));
+        }
+        if let Some(name) = self.ome.given() {
+            return Err(Failure::new(format!("{name}: only applies to images, with -o")));
+        }
+        self.places.no_target("-o")?;
+        let mut options = self
+            .vectors
+            .options()
+            .overwrite(self.overwrite)
+            .restart(self.restart)
+            .dry_run(self.dry_run);
+        options.levels = self.levels.0;
+        options.take_over = self.take_over;
+        levels::make(&self.url, location, options, self.json, machine)
+    }
+}
+
 pub fn run(args: &Pyramid, machine: &Machine) -> Result<(), Failure> {
     let engine = machine.engine()?;
     let location = args.places.source(machine, &args.url)?;
+    // What cannot be opened is told by the job, which opens it in its own way.
+    let set = open_in(&engine, &location).ok();
+    let group = set.as_ref().and_then(|set| set.downcast_ref::<Group>());
+    if group.is_some_and(VectorStore::is_store) {
+        return args.of_vectors(machine, &location);
+    }
+    drop(set);
+    if let Some(name) = args.vectors.given() {
+        return Err(Failure::new(format!("{name}: only applies to Zarr Vectors")));
+    }
     let mut options = args.options(machine, &location)?;
     let target = args.output.as_deref().map(|url| args.places.target(machine, url)).transpose()?;
     if target.is_none() {

@@ -5,7 +5,7 @@ use shardine_store::{Key, StoreError};
 use crate::files::FileError;
 use crate::jobs::{
     AppendError, CompareError, ConvertError, CopyError, ImportError, JobError, MigrateError,
-    PyramidError, RepackError, WriteVectorsError,
+    PyramidError, PyramidVectorsError, RepackError, WriteVectorsError,
 };
 use crate::layout::{EncodeError, LayoutError};
 use crate::ome::OmeError;
@@ -367,6 +367,9 @@ pub enum Error {
     /// The levels of an image cannot be made.
     #[error(transparent)]
     Pyramid(#[from] PyramidError),
+    /// The levels of a Zarr Vectors store cannot be made.
+    #[error(transparent)]
+    PyramidVectors(#[from] PyramidVectorsError),
     /// The operation would change Zarr version 2 metadata, which is read-only.
     #[error("{at} has Zarr v2 metadata (\"{object}\"), which is never changed")]
     ZarrV2 {
@@ -479,6 +482,7 @@ impl Error {
             Self::File(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::WriteVectors(error) => error.hint(),
+            Self::PyramidVectors(error) => error.hint(),
             Self::Append(error) => error.hint(),
             Self::Compare(error) => error.hint(),
             Self::LostChunks { at, .. } => Some(format!(

@@ -84,6 +84,7 @@ impl Error {
             Self::Compare(error) => of_compare(error),
             Self::Pyramid(error) => of_pyramid(error),
             Self::WriteVectors(error) => error.kind(),
+            Self::PyramidVectors(error) => error.kind(),
             _ => ErrorKind::Request,
         }
     }

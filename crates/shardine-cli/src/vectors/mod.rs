@@ -1,6 +1,7 @@
 //! `shardine vectors`: points, lines, graphs and meshes.
 
 pub mod info;
+pub mod levels;
 mod query;
 mod write;
 

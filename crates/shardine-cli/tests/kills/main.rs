@@ -16,3 +16,4 @@ mod repack;
 #[allow(dead_code, reason = "shared with the tests of the library")]
 mod trees;
 mod vectors;
+mod vectors_pyramid;

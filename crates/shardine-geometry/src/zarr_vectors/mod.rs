@@ -11,6 +11,7 @@
 mod attributes;
 mod build;
 mod bytes;
+mod coarse;
 mod documents;
 mod draco;
 mod error;
@@ -27,6 +28,10 @@ mod stored_type;
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{
     BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, GridArray, ObjectArray,
+};
+pub use coarse::{
+    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, FineChunk,
+    choose_objects, kept_objects,
 };
 pub use documents::{
     Convention, Level, Root, STORE_ATTRIBUTE, SpaceAxis, VERSION, kind_from_name, kind_name,

@@ -11,6 +11,7 @@
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`pyramid`], [`pyramid_to`] | the lower levels of an image, in one pass over the finest |
+//! | [`pyramid_vectors`] | the coarser levels of a Zarr Vectors store |
 //! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
@@ -56,6 +57,7 @@ mod repair;
 mod setters;
 mod span;
 mod unfinished;
+mod vectors_pyramid;
 mod vectors_write;
 mod verify;
 mod walk;
@@ -94,6 +96,10 @@ pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
 pub use unfinished::{UnfinishedJob, unfinished_job};
+pub use vectors_pyramid::{
+    PyramidVectorsError, PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport,
+    pyramid_vectors,
+};
 pub use vectors_write::{
     ObjectTables, WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,
     write_vectors_with,

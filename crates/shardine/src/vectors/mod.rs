@@ -35,6 +35,7 @@ mod query;
 mod row_map;
 mod store;
 mod told;
+mod whole_level;
 
 pub use error::VectorsError;
 pub use info::{AttributeInfo, LevelInfo, VectorInfo};
@@ -45,3 +46,4 @@ pub use shardine_geometry::{
 };
 pub use store::VectorStore;
 pub use told::AbsentChunk;
+pub(crate) use whole_level::{ChunkVertices, WholeLevel};

@@ -15,6 +15,7 @@ mod ome_metadata;
 mod ome_verbs;
 mod pyramid_verbs;
 mod vector_checks;
+mod vector_levels;
 mod vector_verbs;
 mod verbs;
 mod volume_verbs;
@@ -69,4 +70,9 @@ fn a_fault_while_geometry_is_written_is_told_and_never_leaves_a_store_without_so
 #[test]
 fn a_fault_with_a_store_of_vectors_is_told_and_loses_nothing() {
     try_all(&vector_checks::vectors());
+}
+
+#[test]
+fn a_fault_in_levels_of_geometry_is_told_and_loses_nothing() {
+    try_all(&vector_levels::vectors());
 }

@@ -15,7 +15,7 @@ mod object_tests;
 mod objects;
 mod options;
 mod paths;
-mod space;
+pub(super) mod space;
 mod store;
 mod tables;
 #[cfg(test)]

@@ -12,7 +12,7 @@ const MOST_AXES: usize = 16;
 /// A chunk has a key, and keys are in the order of chunks: by the first coordinate, then by the
 /// second and so on.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Space {
+pub(in crate::zarr_vectors) struct Space {
     chunk: Vec<f64>,
     /// Bits of a key for each coordinate.
     bits: u32,

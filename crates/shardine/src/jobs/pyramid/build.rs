@@ -26,7 +26,8 @@ use crate::{Error, Location};
 /// The object in an image that says which levels are being made.
 pub const PYRAMID_MARKER: &str = ".shardine-pyramid.json";
 
-pub(super) const PYRAMID: JobKind = JobKind { marker: PYRAMID_MARKER, member: "shardine_pyramid" };
+pub(in crate::jobs) const PYRAMID: JobKind =
+    JobKind { marker: PYRAMID_MARKER, member: "shardine_pyramid" };
 
 /// The part that tasks run one by one count as.
 const TASKS: Part = Part::Of { index: 1, count: 1 };

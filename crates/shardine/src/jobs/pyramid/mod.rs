@@ -29,10 +29,12 @@ use crate::{Error, Location};
 use build::{Build, Work};
 pub(super) use image::PyramidImage;
 
+pub(super) use build::PYRAMID;
 pub use build::PYRAMID_MARKER;
 pub use error::PyramidError;
 pub use geometry::PyramidTask;
 pub use options::{LevelCounts, PyramidLevel, PyramidOptions, PyramidSummary};
+pub(super) use places::remove_all;
 pub use tasks::{PyramidPlan, PyramidReport};
 pub use to::pyramid_to;
 pub(super) use within::LowerLevels;

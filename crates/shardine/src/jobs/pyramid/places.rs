@@ -108,7 +108,7 @@ impl Build<'_> {
 }
 
 /// Removes everything below a location that this job has made, or has replaced.
-pub(super) fn remove_all(location: &Location) -> Result<(), Error> {
+pub(in crate::jobs) fn remove_all(location: &Location) -> Result<(), Error> {
     if let Some(exchange) = location.store.exchange()
         && let Some((beside, name)) = exchange.beside_missing(location.path.as_ref())
     {

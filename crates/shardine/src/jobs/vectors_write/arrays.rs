@@ -24,7 +24,7 @@ const LARGE: u64 = 4 << 20;
 const TOGETHER: usize = 2048;
 
 /// Writes objects, and counts them.
-pub(super) struct ObjectWriter<'a> {
+pub(in crate::jobs) struct ObjectWriter<'a> {
     pub context: &'a JobContext,
     pub part: Option<Part>,
     /// Whether there may be objects of an earlier run.
@@ -36,19 +36,24 @@ pub(super) struct ObjectWriter<'a> {
 
 /// How far the job is.
 #[derive(Debug, Default)]
-pub(super) struct Counter {
+pub(in crate::jobs) struct Counter {
     pub done: Mutex<Done>,
     pub total: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Done {
+pub(in crate::jobs) struct Done {
     pub written: WriteReport,
     pub kept: u64,
     objects: u64,
 }
 
 impl Counter {
+    /// What was written.
+    pub fn written(&self) -> WriteReport {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).written
+    }
+
     fn add(&self, context: &JobContext, path: &str, more: &Done) {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.objects += more.objects;

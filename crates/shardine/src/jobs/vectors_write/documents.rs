@@ -7,7 +7,7 @@ use crate::zarr::metadata::{ArrayMetadata, MetadataError, NodeMetadata, codec_sp
 use crate::{CodecSpec, codec_words};
 
 /// How all grids of a store are packed.
-pub(super) struct Form<'a> {
+pub(in crate::jobs) struct Form<'a> {
     pub shape: &'a [u64],
     pub shard: Option<&'a [u64]>,
     pub codecs: &'a [CodecSpec],
@@ -29,7 +29,7 @@ impl Form<'_> {
 }
 
 /// The metadata of a list with bytes of any length for each row: manifests, or members of groups.
-pub(super) fn byte_rows(
+pub(in crate::jobs) fn byte_rows(
     count: u64,
     block: u64,
     attributes: Map<String, Value>,
@@ -57,7 +57,7 @@ pub(super) fn object_values(
 }
 
 /// The metadata of the list of ids.
-pub(super) fn ids(
+pub(in crate::jobs) fn ids(
     count: u64,
     block: u64,
     more: &[CodecSpec],

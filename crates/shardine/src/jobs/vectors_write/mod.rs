@@ -28,16 +28,18 @@ use crate::source::Source;
 use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
 use crate::zarr::{CONVERT_MARKER, DOCUMENT};
 use crate::{ArrayNode, Error, Location};
-use arrays::{Counter, GridSource, ObjectWriter, RowSource, grid_objects, id_source, value_source};
-use documents::Form;
-use spool::FolderSpool;
+use arrays::{GridSource, RowSource, grid_objects, id_source, value_source};
+
+pub(super) use arrays::{Counter, ObjectWriter};
+pub(super) use documents::{Form, byte_rows, ids as ids_metadata};
+pub(super) use spool::FolderSpool;
 
 pub use error::WriteVectorsError;
 pub use options::{WriteVectorsOptions, WriteVectorsReport};
 pub use tables::ObjectTables;
 
 /// Ids that are stored together.
-const IDS: u64 = 65_536;
+pub(super) const IDS: u64 = 65_536;
 
 /// Writes the rows of a source as a new Zarr Vectors store, as zarr-vectors 0.9.2 would.
 ///
@@ -220,6 +222,11 @@ fn describe(report: &mut WriteVectorsReport, store: &BuiltStore) {
     report.sparse_ids = store.objects().is_some_and(|objects| !objects.is_counted());
     report.chunks = store.chunk_count() as u64;
     report.bounds = store.bounds().clone();
+}
+
+/// An error of rows that are sorted, as one of the job.
+pub(super) fn spooled(error: GeometryError, input: &str, spool: &FolderSpool) -> Error {
+    failed(error, input, Some(spool))
 }
 
 /// An error of rows as one of the job. `spool` is where rows are kept, once they are.

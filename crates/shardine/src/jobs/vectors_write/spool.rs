@@ -10,7 +10,7 @@ use crate::jobs::frame::place;
 use crate::{Error, Location};
 
 /// Files without names in a folder: the system removes them with the process, however that ends.
-pub(super) struct FolderSpool {
+pub(in crate::jobs) struct FolderSpool {
     pub folder: PathBuf,
 }
 

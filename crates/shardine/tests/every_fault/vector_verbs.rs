@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use shardine::ErrorKind;
 use shardine::files::FoundFile;
 use shardine::jobs::{ObjectTables, WriteVectorsOptions, write_vectors_with};
 use shardine::vectors::{VectorQuery, VectorStore};
-use shardine::{Error, ErrorKind};
 use shardine_geometry::files::{CsvWriter, FileFormat, ReadOptions};
 use shardine_geometry::{GROUP, GeometryKind, GeometrySink, GeometrySource, OBJECT_ID};
 
@@ -71,7 +71,7 @@ pub fn all() -> Vec<Verb> {
             let target = root.join("s").unwrap();
             match write_vectors_with(engine, &mut *rows, tables, &inputs, &target, &options) {
                 // All was done when the fault came.
-                Err(error @ Error::Exists { .. }) if error.kind() == ErrorKind::Exists => {}
+                Err(error) if error.kind() == ErrorKind::Exists => {}
                 done => drop(done.map_err(told)?),
             }
             Ok(String::new())

@@ -34,7 +34,7 @@ fn stored(root: &Path) -> State {
     if !root.join("s/zarr.json").exists() {
         return Ok(b"none".to_vec());
     }
-    let store = VectorStore::open(&at(root).join("s").unwrap()).map_err(told)?;
+    let store = VectorStore::open(at(root).join("s").unwrap()).map_err(told)?;
     let mut found = store.query(&VectorQuery::new()).map_err(told)?;
     let mut text = Vec::new();
     let wrong = |error: shardine_geometry::GeometryError| error.to_string();
@@ -43,7 +43,7 @@ fn stored(root: &Path) -> State {
         writer.push(&batch).map_err(wrong)?;
     }
     writer.finish().map_err(wrong)?;
-    let mut groups = store.query(&VectorQuery::new().groups(&[1])).map_err(told)?;
+    let mut groups = store.query(&VectorQuery::new().groups([1])).map_err(told)?;
     let mut members = 0;
     while let Some(batch) = groups.next_batch().map_err(wrong)? {
         members += batch.vertices.num_rows();

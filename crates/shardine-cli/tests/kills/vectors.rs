@@ -86,8 +86,8 @@ fn a_store_whose_writer_is_killed_is_none_or_whole_and_the_same_command_finishes
                     assert!(read(&target, folder.path()) == whole, "{context}");
                 } else {
                     unfinished.set(unfinished.get() + u64::from(target.exists()));
-                    let opened = shardine(&["vectors", "query", target.to_str().unwrap()]);
-                    let opened = { opened }.output().unwrap();
+                    let arguments = ["vectors", "query", target.to_str().unwrap()];
+                    let opened = shardine(&arguments).output().unwrap();
                     assert!(!opened.status.success(), "{context}: something was opened");
                 }
                 true

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use shardine::ErrorKind;
 use shardine::files::FoundFile;
 use shardine::jobs::{ObjectTables, WriteVectorsOptions, write_vectors_with};
 use shardine::vectors::{VectorQuery, VectorStore};
-use shardine::{Error, ErrorKind};
 use shardine_geometry::files::{CsvWriter, FileFormat, ReadOptions};
 use shardine_geometry::{GROUP, GeometryKind, GeometrySink, GeometrySource, OBJECT_ID};
 
@@ -34,7 +34,7 @@ fn stored(root: &Path) -> State {
     if !root.join("s/zarr.json").exists() {
         return Ok(b"none".to_vec());
     }
-    let store = VectorStore::open(&at(root).join("s").unwrap()).map_err(told)?;
+    let store = VectorStore::open(at(root).join("s").unwrap()).map_err(told)?;
     let mut found = store.query(&VectorQuery::new()).map_err(told)?;
     let mut text = Vec::new();
     let wrong = |error: shardine_geometry::GeometryError| error.to_string();
@@ -43,7 +43,7 @@ fn stored(root: &Path) -> State {
         writer.push(&batch).map_err(wrong)?;
     }
     writer.finish().map_err(wrong)?;
-    let mut groups = store.query(&VectorQuery::new().groups(&[1])).map_err(told)?;
+    let mut groups = store.query(&VectorQuery::new().groups([1])).map_err(told)?;
     let mut members = 0;
     while let Some(batch) = groups.next_batch().map_err(wrong)? {
         members += batch.vertices.num_rows();
@@ -71,7 +71,7 @@ pub fn all() -> Vec<Verb> {
             let target = root.join("s").unwrap();
             match write_vectors_with(engine, &mut *rows, tables, &inputs, &target, &options) {
                 // All was done when the fault came.
-                Err(error @ Error::Exists { .. }) if error.kind() == ErrorKind::Exists => {}
+                Err(error) if error.kind() == ErrorKind::Exists => {}
                 done => drop(done.map_err(told)?),
             }
             Ok(String::new())

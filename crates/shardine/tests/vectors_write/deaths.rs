@@ -57,7 +57,7 @@ fn write(root: &Location) -> Result<(), Error> {
     let tables = ObjectTables::default().attributes(&mut objects).groups(&mut groups);
     let options = WriteVectorsOptions::new(&[50.0, 50.0]).shard(&[2]).memory(0);
     let target = root.join("s")?;
-    match write_vectors_with(&context(), &mut *rows, tables, &inputs, &target, &options) {
+    match write_vectors_with(context(), &mut *rows, tables, &inputs, &target, &options) {
         Err(error) if error.kind() == ErrorKind::Exists => Ok(()),
         done => done.map(drop),
     }
@@ -109,7 +109,7 @@ fn a_store_that_is_packed_and_dies_at_any_step_keeps_every_point() {
         let steps = Deaths {
             old: &tree(&store),
             stride: 7,
-            run: &|root| repack(&context(), root, None, &options, &mut |_| {}).map(drop),
+            run: &|root| repack(context(), root, None, &options, &mut |_| {}).map(drop),
             check: &|root, step| assert_eq!(rows(&at(root)), expected, "dead at step {step}"),
         }
         .everywhere();

@@ -33,7 +33,7 @@ pub fn write_csv(
         tables = tables.groups(groups);
     }
     let options = WriteVectorsOptions::new(&[10.0, 10.0]).memory(0);
-    write_vectors_with(&context(), &mut *rows, tables, &[], target, &options)
+    write_vectors_with(context(), &mut *rows, tables, &[], target, &options)
 }
 
 /// A query as CSV, its rows in order.
@@ -71,9 +71,9 @@ fn attributes_and_groups_of_objects_are_read_back() {
         "5.0,6.0,-2,4,0,-1.0",
     ];
     assert_eq!(found, expected);
-    let of_group = rows(&target, &VectorQuery::new().groups(&[2]));
+    let of_group = rows(&target, &VectorQuery::new().groups([2]));
     assert_eq!(of_group[1..], [expected[1], expected[2], expected[3]]);
-    let none = VectorStore::open(&target).unwrap().query(&VectorQuery::new().groups(&[3]));
+    let none = VectorStore::open(&target).unwrap().query(&VectorQuery::new().groups([3]));
     assert!(none.is_err());
 }
 

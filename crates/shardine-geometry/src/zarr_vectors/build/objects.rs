@@ -293,6 +293,9 @@ impl ObjectRows {
     }
 }
 
+/// Takes the rows of an object.
+pub(super) type EachObject<'a> = dyn FnMut(i64, &[u8]) -> Result<(), GeometryError> + 'a;
+
 /// Ids that are named in an error.
 const NAMED: usize = 5;
 
@@ -303,7 +306,7 @@ pub(super) fn join(
     mut merge: Merge,
     what: &str,
     limits: &Limits<'_>,
-    each: &mut dyn FnMut(i64, &[u8]) -> Result<(), GeometryError>,
+    each: &mut EachObject<'_>,
 ) -> Result<(), GeometryError> {
     let (mut ids, mut rows) = (Vec::new(), Vec::new());
     let (mut unknown, mut named) = (0u64, Vec::new());

@@ -106,9 +106,15 @@ fn repaired(location: &Location, dry_run: bool) -> (RepairSummary, Vec<Repair>) 
 fn what_zarr_vectors_wrote_is_in_order() {
     for name in ALL {
         let location = golden(name).location();
-        assert_eq!(told(&location), [], "{name}");
+        // It does not count vertices that are written chunk by chunk.
+        let uncounted = "0/zarr.json: vertex_count is 0, but 6 are stored".to_owned();
+        let expected = match name {
+            "pieces" => vec![("vectors-counts".to_owned(), uncounted)],
+            _ => Vec::new(),
+        };
+        assert_eq!(told(&location), expected, "{name}");
         let decoded = VerifyOptions::new().decode(true);
-        assert_eq!(findings(&location, &decoded), [], "{name}");
+        assert_eq!(findings(&location, &decoded).len(), expected.len(), "{name}");
         let documents = VerifyOptions::new().metadata_only(true);
         assert_eq!(findings(&location, &documents), [], "{name}");
     }
@@ -119,13 +125,13 @@ fn damage_in_a_cell_is_found_with_its_array_and_chunk() {
     let golden = golden("graph");
     for (array, change, kind, words) in [
         ("0/vertices", cut as fn(&mut Vec<u8>), "vectors-vertices", "no whole number of rows"),
-        ("0/vertices", far_away, "vectors-vertices", "which is in chunk"),
+        ("0/vertices", |bytes| far_away(bytes), "vectors-vertices", "which is in chunk"),
         ("0/vertex_fragments", cut, "vectors-fragments", "needs"),
         ("0/vertex_fragments", |bytes| bytes[0] ^= 1, "vectors-fragments", "the magic"),
         ("0/vertex_fragments", Vec::clear, "vectors-fragments", "there are no fragments for"),
         ("0/vertex_attributes/v", cut, "vectors-attributes", "vertices"),
         ("0/vertex_attributes/v", Vec::clear, "vectors-attributes", "it has 0 rows for"),
-        ("0/links/0/0.0.0", nowhere, "vectors-links", "link 0 has vertex"),
+        ("0/links/0/0.0.0", |bytes| nowhere(bytes), "vectors-links", "link 0 has vertex"),
         ("0/links/0/0.0.0", cut, "vectors-links", "no whole number of rows"),
         ("0/link_fragments", cut, "vectors-links", "needs"),
         ("0/link_attributes/weight/0/0.0.0", cut, "vectors-attributes", "links"),
@@ -145,12 +151,12 @@ fn cut(bytes: &mut Vec<u8>) {
 }
 
 /// The first coordinate of the first vertex.
-fn far_away(bytes: &mut Vec<u8>) {
+fn far_away(bytes: &mut [u8]) {
     bytes[..4].copy_from_slice(&1e6f32.to_le_bytes());
 }
 
 /// The first end of the first link.
-fn nowhere(bytes: &mut Vec<u8>) {
+fn nowhere(bytes: &mut [u8]) {
     bytes[..8].copy_from_slice(&100_000i64.to_le_bytes());
 }
 
@@ -238,11 +244,11 @@ fn ids_are_as_many_as_manifests_and_unique_and_sorted() {
 #[test]
 fn a_code_of_no_word_is_found() {
     let location = golden("points").location();
-    change(&location, "0/vertex_attributes/i", |of| {
+    change(&location, "0/vertex_attributes/rgb", |of| {
         of["encoding"] = json!("dictionary");
         of["categories"] = json!(["only"]);
     });
-    let words = ["of a dictionary of 1 words", "0/vertex_attributes/i"];
+    let words = ["of a dictionary of 1 words", "0/vertex_attributes/rgb"];
     assert_told(&location, "vectors-attributes", &words);
 }
 

@@ -423,7 +423,7 @@ fn what_is_written_keeps_the_rules() {
             write(&context(), rows, &[], &target, &options).unwrap();
             let mut found = Vec::new();
             let checked = VerifyOptions::new().decode(true);
-            verify(&context(), &target, &checked, &mut |finding| found.push(finding)).unwrap();
+            verify(context(), &target, &checked, &mut |finding| found.push(finding)).unwrap();
             assert_eq!(found, [], "{kind:?}");
         }
     }

@@ -24,6 +24,9 @@ pub(in crate::jobs) struct CellArray {
     pub stored: StoredCells,
 }
 
+/// Takes cells: the number of the chunk among those asked for, and its bytes.
+type EachCell<'a> = dyn FnMut(usize, Result<&[u8], Error>) + 'a;
+
 impl CellArray {
     /// The array, whose grid must have `rank` axes; what is wrong with it, in words. Nothing is
     /// known of its cells before [`look`](Self::look).
@@ -107,12 +110,7 @@ impl CellArray {
     /// Reads the cells of chunks, some at a time, and hands each to `each` with its number, in
     /// order. One for which nothing is stored has no bytes. If something cannot be read, the cells
     /// around it still are.
-    pub fn each(
-        &self,
-        engine: &Engine,
-        chunks: &[ChunkCoords],
-        each: &mut dyn FnMut(usize, Result<&[u8], Error>),
-    ) {
+    pub fn each(&self, engine: &Engine, chunks: &[ChunkCoords], each: &mut EachCell<'_>) {
         let mut done = 0;
         while let Some(rest) = chunks.get(done..).filter(|rest| !rest.is_empty()) {
             let now = &rest[..self.at_once(engine, rest)];

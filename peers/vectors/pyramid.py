@@ -214,7 +214,7 @@ def check(
         refused = repr(error)
     # It reads vertices as float32 when it makes links, whatever they are.
     links = case.geometry.positions.dtype == np.float32
-    if refused is not None and links:
+    if refused is not None and (links or "MetadataError" in refused):
         try:
             shardine.run("pyramid", root, *command, status=2)
         except ProgramError as error:

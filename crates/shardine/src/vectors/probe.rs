@@ -10,6 +10,9 @@ use crate::{Engine, Error, Location};
 /// The most arrays of links that are asked for by name.
 const MOST_ARRAYS: usize = 200;
 
+/// The most levels that are asked for by number.
+const MOST_LEVELS: u64 = 64;
+
 /// The nodes with these names that exist. One read for each.
 pub(super) fn named(
     engine: &std::sync::Arc<Engine>,
@@ -26,7 +29,7 @@ pub(super) fn named(
     Ok(children)
 }
 
-/// The levels: those that the root names, and then one after the other until one is absent.
+/// The levels that the root names; without such names, one after the other until one is absent.
 pub(super) fn levels(
     engine: &std::sync::Arc<Engine>,
     location: &Location,
@@ -38,13 +41,17 @@ pub(super) fn levels(
     let mut numbers: Vec<u64> = all.filter_map(named_by).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let mut children = named(engine, location, numbers.iter().map(ToString::to_string))?;
-    for number in (0..).filter(|number| !numbers.contains(number)) {
-        let next = named(engine, location, [number.to_string()])?;
-        if next.is_empty() {
-            return Ok(children);
+    if !numbers.is_empty() {
+        return named(engine, location, numbers.iter().map(ToString::to_string));
+    }
+    let mut children = Vec::new();
+    for number in 0..MOST_LEVELS {
+        let name = number.to_string();
+        match Node::open(engine, &location.join(&name)?) {
+            Err(Error::NoNode { .. }) => break,
+            // A server may fail for everything that it does not have, so there may be no end.
+            node => children.push(Child { name, node: Ok(node?), listed: false }),
         }
-        children.extend(next);
     }
     Ok(children)
 }

@@ -8,7 +8,7 @@ use shardine_geometry::zarr_vectors::{
 use super::cells::{Cells, Wanted};
 use super::error::VectorsError;
 use super::level::{VectorLevel, named_children};
-use super::objects::EachBlock;
+use super::objects::{EachBlock, ObjectTable};
 use super::store::VectorStore;
 use super::told::Told;
 use crate::Error;
@@ -61,14 +61,37 @@ impl<'s> WholeLevel<'s> {
     /// what was lost.
     pub fn chunks(&self) -> Result<Vec<ChunkCoords>, Error> {
         let mut told = Told::new(&self.store.location, true);
-        let mut chunks = self.level.vertices.stored(false, &mut told)?.chunks;
+        let doubt = self.level.doubts(&mut told)?;
+        let mut chunks = self.level.vertices.stored(doubt, &mut told)?.chunks;
         chunks.sort_unstable();
         Ok(chunks)
     }
 
-    /// The ids of its objects; `None` if it has no index of objects.
+    /// Fails if fewer vertices were found than the level says. It may say none, as while it is
+    /// streamed.
+    pub fn check_count(&self, found: u64) -> Result<(), Error> {
+        let Level { level, vertices: said, .. } = self.level.document;
+        if found >= said {
+            return Ok(());
+        }
+        let reason = format!("level {level} says {said} vertices, and {found} are stored");
+        Err(self.contradiction(reason))
+    }
+
+    /// Parts of the store that contradict each other.
+    fn contradiction(&self, reason: String) -> Error {
+        self.store.wrong(VectorsError::Strict(reason))
+    }
+
+    /// The ids of its objects; `None` if it has no index of objects. All are in memory.
     pub fn object_ids(&self) -> Result<Option<Vec<i64>>, Error> {
-        self.level.objects.as_ref().map(|objects| objects.ids(0..objects.rows())).transpose()
+        let Some(objects) = &self.level.objects else { return Ok(None) };
+        let needs = objects.rows().saturating_mul(size_of::<i64>() as u64 * 2);
+        let most = self.wanted.memory;
+        if needs > most {
+            return Err(self.store.wrong(VectorsError::TooLarge { needs, most }));
+        }
+        objects.ids(0..objects.rows()).map(Some)
     }
 
     /// How many of its objects have vertices; `None` if it has no index of objects.
@@ -100,11 +123,19 @@ impl<'s> WholeLevel<'s> {
     /// The arrays with a row for each object.
     pub fn object_attributes(&self) -> Result<Vec<(String, ArrayNode)>, Error> {
         let path = format!("{}/object_attributes", self.level.document.level);
+        let rows = self.level.objects.as_ref().map_or(0, ObjectTable::rows);
         let mut arrays = Vec::new();
         for child in named_children(self.store, &path, "object")? {
-            if let Node::Array(array) = child.node? {
-                arrays.push((child.name, array));
+            let Node::Array(array) = child.node? else { continue };
+            if array.shape().first() != Some(&rows) {
+                let shape = array.shape();
+                let reason = format!(
+                    "{path}/{} has the shape {shape:?}, and there are {rows} objects",
+                    child.name
+                );
+                return Err(self.contradiction(reason));
             }
+            arrays.push((child.name, array));
         }
         Ok(arrays)
     }

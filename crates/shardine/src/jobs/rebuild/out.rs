@@ -7,6 +7,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use shardine_codec::ElementSize;
 use shardine_store::{Condition, FolderPart, Key, StoreExt};
 
 use serde_json::Value;
@@ -412,13 +413,11 @@ impl Out<'_> {
         let failed = engine.each_waiting(0, STEPS_IN_PARALLEL, steps.iter(), &|due| {
             self.context.check()?;
             let one = out.one(due, marker)?;
-            let done = {
-                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-                all.0.push((due.number, one));
-                all.1 += due.step.size().max(1);
-                all.1
-            };
-            self.context.report(JobProgress::steps(&due.step.name, done, total));
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all.0.push((due.number, one));
+            all.1 += due.step.size().max(1);
+            // Under the lock, so that progress never goes back.
+            self.context.report(JobProgress::steps(&due.step.name, all.1, total));
             Ok(())
         });
         let (mut all, _) = all.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -581,7 +580,9 @@ impl Step {
 
     /// Whether it is worth running beside others that are. None of those depends on another.
     fn is_small(&self) -> bool {
-        matches!(self.work, Work::Array { .. }) && self.size() <= SMALL_STEP
+        // How much is stored of elements of any length, their number does not tell.
+        let is_fixed = |array: &Array| matches!(array.data_type().size(), ElementSize::Fixed(_));
+        matches!(&self.work, Work::Array { new, .. } if is_fixed(new)) && self.size() <= SMALL_STEP
     }
 
     /// Whether what an earlier run has made is compared with the source before it is kept.

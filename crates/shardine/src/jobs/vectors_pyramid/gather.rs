@@ -92,6 +92,8 @@ impl Gather<'_> {
             let (vertices, total) = (done, self.level.document().vertices.max(done));
             self.context.report(JobProgress::steps(&label, vertices, total));
         }
+        // Levels made from what is left of another one would hide what was lost.
+        self.level.check_count(done)?;
         let Some((order, uses)) = uses.as_ref().and_then(|uses| Some((uses.next?, uses))) else {
             return Ok(());
         };

@@ -196,7 +196,7 @@ impl LevelJob<'_> {
             let path = format!("{family}/{name}");
             let node = self.node(&path, source.metadata().clone())?;
             let Some(rows) = kept_rows(&source, &objects.kept) else { continue };
-            let cells = all_cells(&source).into_iter().map(|cell| (cell, 0));
+            let cells = all_cells(&source).map(|cell| (cell, 0));
             self.writer(&path, counter).write(&node, cells, &rows)?;
             documents.push((path, source.metadata().to_bytes()));
             any = true;
@@ -260,17 +260,20 @@ impl LevelJob<'_> {
     }
 }
 
-/// All cells of the grid of an array. One for each 65,536 objects, where zarr-vectors has made it.
-fn all_cells(array: &ArrayNode) -> Vec<Vec<u64>> {
-    let mut cells = vec![Vec::new()];
-    for (len, cell) in array.shape().iter().zip(array.cell_shape()) {
-        let along = 0..len.div_ceil((*cell).max(1));
-        let longer = |before: Vec<u64>| {
-            along.clone().map(move |at| before.iter().copied().chain([at]).collect())
-        };
-        cells = cells.into_iter().flat_map(longer).collect();
-    }
-    cells
+/// All cells of the grid of an array, one after the other. One for each 65,536 objects, where
+/// zarr-vectors has made it.
+fn all_cells(array: &ArrayNode) -> impl Iterator<Item = Vec<u64>> {
+    let axes = array.shape().iter().zip(array.cell_shape());
+    let grid: Vec<u64> = axes.map(|(len, cell)| len.div_ceil((*cell).max(1))).collect();
+    let count = grid.iter().fold(1u64, |count, &len| count.saturating_mul(len));
+    (0..count).map(move |number| {
+        let mut rest = number;
+        let mut cell = vec![0; grid.len()];
+        for (at, len) in cell.iter_mut().zip(&grid).rev() {
+            (*at, rest) = (rest % len, rest / len);
+        }
+        cell
+    })
 }
 
 /// The cells of an array in a grid that begins at `origin`.

@@ -541,6 +541,33 @@ fn what_is_not_known_is_not_checked_and_what_is_wrong_is_damage() {
 }
 
 #[test]
+fn values_of_every_type_that_can_be_read_are_in_order() {
+    let location = golden("graph").location();
+    let array = "0/vertex_attributes/v";
+    let size = attributes(&location, array)["dtype"].as_str().map(|name| match name {
+        "float64" | "int64" => 8,
+        _ => 4,
+    });
+    let size = size.unwrap();
+    let names = [">f{}", "|S{}", "<i{}", "<U1", "datetime64[ns]", "complex64"];
+    for name in names.map(|name| name.replace("{}", &size.to_string())) {
+        let fits = match name.as_str() {
+            "<U1" => size == 4,
+            "datetime64[ns]" | "complex64" => size == 8,
+            _ => true,
+        };
+        if fits {
+            change(&location, array, |of| of["dtype"] = json!(name));
+            assert_eq!(told(&location), [], "{name}");
+        }
+    }
+    change(&location, array, |of| of["dtype"] = json!("object"));
+    let found = told(&location);
+    assert_eq!(found.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(), ["not-checked"]);
+    assert_told(&location, "not-checked", &[array, "object"]);
+}
+
+#[test]
 fn an_array_that_must_be_there_is_missed() {
     let golden = golden("polylines");
     for (node, words) in [

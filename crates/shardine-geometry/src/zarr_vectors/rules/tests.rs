@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use super::*;
 use crate::zarr_vectors::{
     AttributeDocument, Block, ChunkCoords, FragmentRef, FragmentRows, LinkArray, LinkFamily,
-    LinkOffsets, Scalar, encode_fragments, encode_ragged,
+    LinkOffsets, Scalar, encode_fragments, encode_ragged, swap_bytes,
 };
 
 fn attributes(value: Value) -> serde_json::Map<String, Value> {
@@ -20,7 +20,8 @@ fn messages(out: &[Violation]) -> Vec<&str> {
 }
 
 fn rules() -> VertexRules {
-    VertexRules { scalar: Scalar::Float32, chunk_shape: vec![10.0, 10.0], offset: None }
+    let chunk_shape = vec![10.0, 10.0];
+    VertexRules { scalar: Scalar::Float32, swapped: false, chunk_shape, offset: None }
 }
 
 #[test]
@@ -256,4 +257,21 @@ fn a_count_that_is_too_high_may_be_all_that_is_left_of_a_loss() {
     assert_eq!(kind(3, 4), Some(RuleKind::Counts));
     assert_eq!(kind(4, 4), None);
     assert_eq!(kind(5, 4), Some(RuleKind::Missing));
+}
+
+#[test]
+fn numbers_with_their_highest_byte_first_are_read_as_such() {
+    let (mut out, mut extent) = (Vec::new(), Extent::new(2));
+    let mut cell = floats(&[1.5, 2.5]);
+    swap_bytes(&mut cell, 4);
+    let swapped = VertexRules { swapped: true, ..rules() };
+    assert_eq!(swapped.judge(&cell, &[0, 0], &mut extent, &mut out), Some(1));
+    assert_eq!((extent.low, messages(&out)), (vec![1.5, 2.5], Vec::new()));
+    let document = json!({"dtype": "int16", "encoding": "dictionary", "categories": ["a", "b"]});
+    let document = AttributeDocument::read(&attributes(document)).unwrap();
+    let mut codes = AttributeRules::new(document, "vertices").swapped(true);
+    attribute(&[0, 1, 0, 0], &mut codes, 2, &mut out);
+    assert_eq!(messages(&out), Vec::<&str>::new());
+    attribute(&[1, 0, 0, 0], &mut codes, 2, &mut out);
+    assert_eq!(messages(&out), ["row 0 has the code 256, of a dictionary of 2 words"]);
 }

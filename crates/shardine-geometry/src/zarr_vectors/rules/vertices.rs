@@ -1,5 +1,7 @@
 //! Positions and the fragments that they form.
 
+use smallvec::SmallVec;
+
 use super::{Places, RuleKind, Violation};
 use crate::zarr_vectors::{Fragment, FragmentIndex, Scalar, Values, chunk_key, chunk_of};
 
@@ -8,6 +10,8 @@ use crate::zarr_vectors::{Fragment, FragmentIndex, Scalar, Values, chunk_key, ch
 pub struct VertexRules {
     /// The type of a coordinate.
     pub scalar: Scalar,
+    /// Whether the highest byte of a coordinate comes first.
+    pub swapped: bool,
     /// The edges of a chunk.
     pub chunk_shape: Vec<f64>,
     /// What has to be added to stored coordinates.
@@ -106,7 +110,7 @@ impl VertexRules {
         for (at, row) in bytes.chunks_exact(self.row_size()).enumerate() {
             let coordinates = row.chunks_exact(self.scalar.size());
             for ((axis, value), bytes) in position.iter_mut().enumerate().zip(coordinates) {
-                *value = self.scalar.number(bytes);
+                *value = self.number(bytes);
                 if value.is_finite() {
                     extent.add(axis, *value);
                 }
@@ -122,6 +126,15 @@ impl VertexRules {
         }
         elsewhere.tell(RuleKind::Vertices, out);
         Some(rows)
+    }
+
+    fn number(&self, bytes: &[u8]) -> f64 {
+        if !self.swapped {
+            return self.scalar.number(bytes);
+        }
+        let mut turned = SmallVec::<[u8; 8]>::from_slice(bytes);
+        turned.reverse();
+        self.scalar.number(&turned)
     }
 
     fn is_in(&self, position: &[f64], chunk: &[i64]) -> bool {

@@ -2,7 +2,7 @@
 
 use shardine_geometry::zarr_vectors::rules::{Correction, Extent, VertexRules};
 use shardine_geometry::zarr_vectors::{
-    Level, LinkArray, LinkFamily, LinkOffsets, ObjectIndex, Ragged, Root, Scalar, Values,
+    Level, LinkArray, LinkFamily, LinkOffsets, ObjectIndex, Ragged, Root, StoredType, Values,
     parse_delta_segment,
 };
 
@@ -81,10 +81,12 @@ fn vertices(
     let array = ArrayNode::open(context.engine(), &level.join("vertices")?)?;
     let Ok(mut array) = CellArray::new(array, document.grid_rank(rank)) else { return Ok(None) };
     let dtype = array.attributes().get("dtype").and_then(|dtype| dtype.as_str());
-    let Some(scalar) = Scalar::parse(dtype.unwrap_or("float32")) else { return Ok(None) };
+    let stored = StoredType::of_coordinates(dtype.unwrap_or("float32"));
+    let Some(stored) = stored else { return Ok(None) };
     array.look()?;
     let rules = VertexRules {
-        scalar,
+        scalar: stored.scalar,
+        swapped: stored.swapped,
         chunk_shape: document.chunk_shape.clone().unwrap_or(root.chunk_shape),
         offset: root.coordinate_offset,
     };

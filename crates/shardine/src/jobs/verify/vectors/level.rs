@@ -6,11 +6,12 @@ use serde_json::Value;
 use shardine_geometry::zarr_vectors::rules::{
     self, AttributeRules, ChunkTable, Extent, LevelNames, VertexRules,
 };
-use shardine_geometry::zarr_vectors::{AttributeDocument, Level, Scalar};
+use shardine_geometry::zarr_vectors::{Level, StoredType};
 
 use super::{Nodes, StoreCheck, Unopened};
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::vectors::CellArray;
+use crate::vectors::ValueType;
 use crate::zarr::{Group, Node};
 use crate::{Error, Location};
 
@@ -135,13 +136,14 @@ impl StoreCheck<'_, '_> {
             return None;
         }
         let name = attributes.get("dtype").and_then(Value::as_str).unwrap_or("float32");
-        let Some(scalar) = Scalar::parse(name).filter(|scalar| *scalar != Scalar::Bool) else {
+        let Some(stored) = StoredType::of_coordinates(name) else {
             let message = format!("dtype: {name:?} is no type of coordinates");
             self.run.note_at(vertices.location(), FindingKind::VectorsMetadata, message);
             return None;
         };
         let chunk_shape = level.document.chunk_shape.as_ref().unwrap_or(&root.chunk_shape).clone();
-        Some(VertexRules { scalar, chunk_shape, offset: root.coordinate_offset.clone() })
+        let (scalar, swapped) = (stored.scalar, stored.swapped);
+        Some(VertexRules { scalar, swapped, chunk_shape, offset: root.coordinate_offset.clone() })
     }
 
     /// The arrays of a group of attributes of `of`.
@@ -165,8 +167,18 @@ impl StoreCheck<'_, '_> {
         of: &'static str,
     ) -> Option<(CellArray, AttributeRules)> {
         let array = self.cell_array(node, rank)?;
-        match AttributeDocument::read(array.attributes()) {
-            Ok(document) => Some((array, AttributeRules::new(document, of))),
+        match ValueType::read(array.attributes()) {
+            Ok(Some(ValueType { document, stored })) => {
+                Some((array, AttributeRules::new(document, of).swapped(stored.swapped)))
+            }
+            Ok(None) => {
+                let name = array.attributes().get("dtype").and_then(Value::as_str);
+                let name = name.unwrap_or_default();
+                let message =
+                    format!("its values were not checked: those of type {name:?} cannot be read");
+                self.run.note_at(array.location(), FindingKind::NotChecked, message);
+                None
+            }
             Err(error) => {
                 let kind = FindingKind::VectorsMetadata;
                 self.run.note_at(array.location(), kind, error.to_string());

@@ -85,6 +85,12 @@ impl StoredType {
         }
     }
 
+    /// The type of coordinates of this name; `None` if it is none.
+    pub fn of_coordinates(name: &str) -> Option<Self> {
+        let is_number = |stored: &Self| stored.scalar != Scalar::Bool && stored.unit == 1;
+        Self::parse(name).filter(|stored| is_number(stored) && !stored.is_text())
+    }
+
     /// Whether values are strings.
     pub fn is_text(self) -> bool {
         self.text.is_some()

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shardine_geometry::GeometryError;
 use shardine_geometry::zarr_vectors::{
     AttributeDocument, ChunkCoords, Column, DocumentError, Level, READS_DRACO, Scalar, StoredType,
@@ -56,12 +56,34 @@ pub(super) struct VertexAttribute {
 
 /// What the values of an attribute are, and how they are stored.
 #[derive(Debug, Clone)]
-pub(super) struct ValueType {
-    pub(super) document: AttributeDocument,
-    pub(super) stored: StoredType,
+pub(crate) struct ValueType {
+    pub(crate) document: AttributeDocument,
+    pub(crate) stored: StoredType,
 }
 
 impl ValueType {
+    /// Reads the attributes of an array; `None` if its values cannot be read.
+    pub(crate) fn read(attributes: &Map<String, Value>) -> Result<Option<Self>, DocumentError> {
+        let mut attributes = attributes.clone();
+        let stored = match attributes.get("dtype").and_then(Value::as_str).map(StoredType::parse) {
+            Some(Some(stored)) => {
+                attributes.insert("dtype".to_owned(), stored.scalar.name().into());
+                stored
+            }
+            Some(None) => return Ok(None),
+            None => StoredType::of(Scalar::Float32),
+        };
+        let mut document = AttributeDocument::read(&attributes)?;
+        document.width = document.width.and_then(|width| width.checked_mul(stored.unit));
+        if stored.is_text() && document.width.is_none() {
+            document.width = Some(stored.unit);
+        }
+        if document.width.is_some_and(|width| stored.is_text() && width != stored.unit) {
+            return Ok(None);
+        }
+        Ok(Some(Self { document, stored }))
+    }
+
     /// The type of the column that rows of `width` numbers form.
     pub(super) fn column_type(&self, width: usize) -> DataType {
         match self.stored.is_text() {
@@ -206,26 +228,8 @@ pub(super) fn value_type(
     store: &VectorStore,
     array: &GridArray,
 ) -> Result<Option<ValueType>, Error> {
-    let mut attributes = array.attributes().clone();
-    let stored = match attributes.get("dtype").and_then(Value::as_str).map(StoredType::parse) {
-        Some(Some(stored)) => {
-            attributes.insert("dtype".to_owned(), stored.scalar.name().into());
-            stored
-        }
-        Some(None) => return Ok(None),
-        None => StoredType::of(Scalar::Float32),
-    };
-    let mut document = AttributeDocument::read(&attributes).map_err(|source| {
-        store.wrong(VectorsError::Document { node: array.path.clone(), source })
-    })?;
-    document.width = document.width.and_then(|width| width.checked_mul(stored.unit));
-    if stored.is_text() && document.width.is_none() {
-        document.width = Some(stored.unit);
-    }
-    if document.width.is_some_and(|width| stored.is_text() && width != stored.unit) {
-        return Ok(None);
-    }
-    Ok(Some(ValueType { document, stored }))
+    ValueType::read(array.attributes())
+        .map_err(|source| store.wrong(VectorsError::Document { node: array.path.clone(), source }))
 }
 
 /// Says that an attribute is left out.

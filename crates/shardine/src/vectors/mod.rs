@@ -39,6 +39,7 @@ mod whole_level;
 
 pub use error::VectorsError;
 pub use info::{AttributeInfo, LevelInfo, VectorInfo};
+pub(crate) use level::ValueType;
 pub use query::{AttributeFilter, Comparison, VectorQuery, VectorRows};
 pub use shardine_geometry::{
     Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySink, GeometrySource,

@@ -212,7 +212,10 @@ fn manifests_of_missing_fragments_and_fragments_of_no_object_are_found() {
     // An object that has nothing any more: its fragments belong to none.
     manifest(&location, &[]);
     assert_told(&location, "vectors-objects", &["belong to no object"]);
-    assert_told(&location, "vectors-counts", &["num_present"]);
+    assert_told(&location, "vectors-missing", &["num_present"]);
+    let before = attributes(&location, "0/object_index");
+    assert!(repaired(&location, false).0.left > 0);
+    assert_eq!(attributes(&location, "0/object_index"), before);
 }
 
 #[test]
@@ -324,13 +327,16 @@ fn counts_and_bounds_become_what_is_stored() {
     change(&location, "", |root| {
         root["zarr_vectors"]["bounds"][1] = root["zarr_vectors"]["bounds"][0].clone();
     });
-    change(&location, "0", |level| level["zarr_vectors_level"]["vertex_count"] = json!(123_456));
+    change(&location, "0", |level| level["zarr_vectors_level"]["vertex_count"] = json!(2));
     change(&location, "0/links/0", |links| links["num_links"] = json!(1));
-    change(&location, "0/object_index", |index| index["num_objects"] = json!(77));
+    change(&location, "0/object_index", |index| {
+        index["num_objects"] = json!(0);
+        index.as_object_mut().unwrap().remove("sid_ndim").unwrap();
+    });
     assert_told(&location, "vectors-bounds", &["vertices lie from"]);
-    assert_told(&location, "vectors-counts", &["vertex_count is 123456, but"]);
+    assert_told(&location, "vectors-counts", &["vertex_count is 2, but"]);
     assert_told(&location, "vectors-counts", &["num_links is 1, but"]);
-    assert_told(&location, "vectors-counts", &["num_objects is 77, but"]);
+    assert_told(&location, "vectors-counts", &["num_objects is 0, but"]);
     let found = findings(&location, &VerifyOptions::new());
     assert!(found.iter().all(|found| found.severity == Severity::Notice), "{found:?}");
     let (summary, all) = repaired(&location, false);
@@ -339,7 +345,123 @@ fn counts_and_bounds_become_what_is_stored() {
     assert_eq!(told(&location), []);
     let now: Vec<Value> =
         ["0", "0/links/0", "0/object_index"].map(|node| attributes(&location, node)).to_vec();
-    assert_eq!(now, sound[1..]);
+    assert_eq!(now[..2], sound[1..3]);
+    assert_eq!(now[2]["num_objects"], sound[3]["num_objects"]);
+    assert_eq!(now[2]["num_present"], sound[3]["num_present"]);
+}
+
+#[test]
+fn a_count_that_is_too_high_is_damage_and_stays() {
+    let golden = golden("graph");
+    let cases: [(&str, &[&str], &str); 4] = [
+        ("0", &["zarr_vectors_level", "vertex_count"], "vertex_count is 123456, but"),
+        ("0/links/0", &["num_links"], "num_links is 123456, but"),
+        ("0/object_index", &["num_objects"], "num_objects is 123456, but"),
+        ("0/object_index", &["num_present"], "num_present is 123456, but"),
+    ];
+    for (node, path, words) in cases {
+        let location = golden.location();
+        change(&location, node, |of| {
+            *path.iter().fold(of, |of, name| &mut of[*name]) = json!(123_456);
+        });
+        let before = attributes(&location, node);
+        assert_told(&location, "vectors-missing", &[words]);
+        let found = findings(&location, &VerifyOptions::new());
+        assert!(found.iter().any(|found| found.severity == Severity::Damage), "{found:?}");
+        let (summary, all) = repaired(&location, false);
+        assert_eq!((summary.mended, summary.left), (0, 1), "{all:?}");
+        assert_eq!(attributes(&location, node), before);
+    }
+}
+
+/// Removes all objects below a folder; how many there were.
+fn remove(golden: &Golden, location: &Location, folder: &str) -> usize {
+    let keys = golden.files.keys().filter(|key| key.starts_with(&format!("{folder}/")));
+    keys.map(|key| location.store.delete(&Key::new(key).unwrap(), &Condition::None).unwrap())
+        .count()
+}
+
+#[test]
+fn links_that_are_gone_are_missed() {
+    let golden = golden("graph");
+    let across = golden.files.keys().find_map(|key| {
+        let (array, _) = key.strip_prefix("0/links/0/")?.split_once("/c/")?;
+        array.contains('+').then(|| format!("0/links/0/{array}"))
+    });
+    let across = across.unwrap();
+    let no_links = ("vectors-links", "there are fragments of links, but no links");
+    for (lost, (kind, words)) in [
+        ("0/links", no_links),
+        ("0/links/0", no_links),
+        ("0/links/0/0.0.0", no_links),
+        ("0/links/0/0.0.0/c", no_links),
+        (&across, ("vectors-missing", "num_links is")),
+    ] {
+        let location = golden.location();
+        assert!(remove(&golden, &location, lost) > 0, "{lost}");
+        assert_told(&location, kind, &[words]);
+        let (summary, all) = repaired(&location, false);
+        assert!(summary.left > 0 && summary.mended == 0, "{lost}: {all:?}");
+    }
+}
+
+#[test]
+fn a_list_of_links_stays_where_nothing_says_how_many_there_were() {
+    let golden = golden("graph");
+    let location = golden.location();
+    change(&location, "0/links/0", |of| {
+        of.as_object_mut().unwrap().remove("num_links");
+        of.as_object_mut().unwrap().remove("num_physical_records");
+    });
+    let array = "0/links/0/0.0.0";
+    let (cell, _) = cells(&golden, &location, array).swap_remove(0);
+    let cell = cell.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+    let key = Key::new(&format!("{array}/c/{cell}")).unwrap();
+    location.store.delete(&key, &Condition::None).unwrap();
+    let before = attributes(&location, array);
+    assert_told(&location, "vectors-chunk-list", &["but nothing is stored", array]);
+    repaired(&location, false);
+    assert_eq!(attributes(&location, array), before);
+}
+
+#[test]
+fn a_vertex_chunk_that_is_lost_without_a_list_lowers_no_count() {
+    let golden = golden("point_objects");
+    let location = golden.location();
+    change(&location, "0/vertices", |of| {
+        of.as_object_mut().unwrap().remove("nonempty_chunks");
+    });
+    let (cell, _) = cells(&golden, &location, "0/vertices").swap_remove(0);
+    let cell = cell.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
+    let key = Key::new(&format!("0/vertices/c/{cell}")).unwrap();
+    location.store.delete(&key, &Condition::None).unwrap();
+    let before = attributes(&location, "0");
+    assert_told(&location, "vectors-missing", &["vertex_count is"]);
+    repaired(&location, false);
+    assert_eq!(attributes(&location, "0"), before);
+}
+
+#[test]
+fn a_damaged_index_of_vertices_is_no_damage_of_what_describes_them() {
+    let mut sharded = 0;
+    for name in ["points", "point_objects", "point_genes", "flat", "levels"] {
+        let golden = golden(name);
+        let location = golden.location();
+        if open(&location, "0/vertices").shard_shape().is_none() {
+            continue;
+        }
+        sharded += 1;
+        let is_shard = |key: &&String| key.starts_with("0/vertices/c/");
+        let key = Key::new(golden.files.keys().find(is_shard).unwrap()).unwrap();
+        let mut shard = location.store.get(&key).unwrap().unwrap().to_vec();
+        *shard.last_mut().unwrap() ^= 1;
+        location.store.put(&key, &shard, Condition::None).unwrap();
+        let found = told(&location);
+        let other = |(kind, _): &&(String, String)| kind.starts_with("vectors-");
+        assert!(found.iter().any(|(kind, _)| kind == "index"), "{name}: {found:#?}");
+        assert_eq!(found.iter().find(other), None, "{name}");
+    }
+    assert!(sharded > 0);
 }
 
 #[test]
@@ -416,6 +538,33 @@ fn what_is_not_known_is_not_checked_and_what_is_wrong_is_damage() {
     let kinds: Vec<&str> =
         findings(&location, &documents).iter().map(|finding| finding.kind.name()).collect();
     assert_eq!(kinds, ["vectors-metadata", "vectors-doubtful", "vectors-doubtful"]);
+}
+
+#[test]
+fn values_of_every_type_that_can_be_read_are_in_order() {
+    let location = golden("graph").location();
+    let array = "0/vertex_attributes/v";
+    let size = attributes(&location, array)["dtype"].as_str().map(|name| match name {
+        "float64" | "int64" => 8,
+        _ => 4,
+    });
+    let size = size.unwrap();
+    let names = [">f{}", "|S{}", "<i{}", "<U1", "datetime64[ns]", "complex64"];
+    for name in names.map(|name| name.replace("{}", &size.to_string())) {
+        let fits = match name.as_str() {
+            "<U1" => size == 4,
+            "datetime64[ns]" | "complex64" => size == 8,
+            _ => true,
+        };
+        if fits {
+            change(&location, array, |of| of["dtype"] = json!(name));
+            assert_eq!(told(&location), [], "{name}");
+        }
+    }
+    change(&location, array, |of| of["dtype"] = json!("object"));
+    let found = told(&location);
+    assert_eq!(found.iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(), ["not-checked"]);
+    assert_told(&location, "not-checked", &[array, "object"]);
 }
 
 #[test]

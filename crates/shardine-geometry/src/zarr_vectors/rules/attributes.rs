@@ -1,5 +1,7 @@
 //! Rows of values that describe vertices, fragments or links.
 
+use smallvec::SmallVec;
+
 use super::{Places, RuleKind, Violation};
 use crate::zarr_vectors::AttributeDocument;
 
@@ -11,19 +13,27 @@ pub struct AttributeRules {
     width: Option<usize>,
     /// What a row describes, in the plural.
     of: &'static str,
+    /// Whether the highest byte of a number comes first.
+    swapped: bool,
 }
 
 impl AttributeRules {
     /// The rules of an attribute of `of`: `vertices`.
     pub fn new(document: AttributeDocument, of: &'static str) -> Self {
-        Self { width: document.width, document, of }
+        Self { width: document.width, document, of, swapped: false }
+    }
+
+    /// Says whether the highest byte of a number comes first.
+    pub fn swapped(mut self, swapped: bool) -> Self {
+        self.swapped = swapped;
+        self
     }
 }
 
 /// Judges the cell of an attribute of `rows` things. Attributes of several values whose document
 /// does not say how many are taken as the first cell has them.
 pub fn attribute(bytes: &[u8], rules: &mut AttributeRules, rows: u64, out: &mut Vec<Violation>) {
-    let AttributeRules { document, width, of } = rules;
+    let AttributeRules { document, width, of, swapped } = rules;
     let size = document.scalar.size() as u64;
     let (len, of) = (bytes.len() as u64, *of);
     let mut tell = |message: String| out.push(Violation::new(RuleKind::Attributes, message));
@@ -51,7 +61,11 @@ pub fn attribute(bytes: &[u8], rules: &mut AttributeRules, rows: u64, out: &mut 
     let Some(categories) = document.categories.as_ref() else { return };
     let mut unknown = Places::default();
     for (at, code) in bytes.chunks_exact(document.scalar.size()).enumerate() {
-        let code = document.scalar.integer(code);
+        let mut code = SmallVec::<[u8; 8]>::from_slice(code);
+        if *swapped {
+            code.reverse();
+        }
+        let code = document.scalar.integer(&code);
         let known = |code: i64| {
             Some(code) == categories.missing
                 || usize::try_from(code).is_ok_and(|code| code < categories.values.len())

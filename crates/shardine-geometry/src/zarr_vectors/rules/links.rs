@@ -81,6 +81,9 @@ pub fn judge_sidecar(bytes: &[u8], links: u64, out: &mut Vec<Violation>) {
     }
     match FragmentIndex::parse(bytes) {
         Err(error) => tell(error.to_string()),
+        Ok(index) if index.extent() > 0 && links == 0 => {
+            tell("there are fragments of links, but no links".to_owned());
+        }
         Ok(index) if index.extent() > links => {
             tell(format!("a fragment has link {} of {links}", index.extent() - 1));
         }

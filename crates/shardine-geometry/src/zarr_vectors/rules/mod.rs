@@ -16,6 +16,8 @@ mod vertices;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Ordering;
+
 pub use attributes::{AttributeRules, attribute};
 pub use corrections::Correction;
 pub use documents::{LevelNames, is_other_version, judge_level, judge_root};
@@ -43,8 +45,10 @@ pub enum RuleKind {
     Objects,
     /// A list of chunks that is missing.
     NoList,
-    /// A count that is not what is stored.
+    /// A count that is lower than what is stored.
     Counts,
+    /// A count that is higher than what is stored: something may be lost.
+    Missing,
     /// Bounds that leave vertices out.
     Bounds,
     /// What is allowed, but looks wrong.
@@ -61,6 +65,16 @@ pub struct Violation {
 }
 
 impl Violation {
+    /// A count that says another number than is stored; `None` if it does not.
+    pub fn of_count(what: &str, said: u64, stored: u64) -> Option<Self> {
+        let kind = match said.cmp(&stored) {
+            Ordering::Less => RuleKind::Counts,
+            Ordering::Equal => return None,
+            Ordering::Greater => RuleKind::Missing,
+        };
+        Some(Self::new(kind, format!("{what} is {said}, but {stored} are stored")))
+    }
+
     /// A violation of a rule.
     pub fn new(kind: RuleKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::zarr_vectors::{Block, ChunkCoords, FragmentIndex, chunk_key};
+use crate::zarr_vectors::{Block, ChunkCoords, FragmentIndex, FragmentRef, chunk_key};
 
 /// The chunks of a level. Takes some dozens of bytes for each chunk, and a bit for each fragment.
 #[derive(Debug, Default)]
@@ -103,7 +103,8 @@ impl ChunkTable {
         self.unowned = None;
     }
 
-    /// Takes the fragments of a block for an object; what is wrong with it, in words.
+    /// Takes the fragments of a block for an object; what is wrong with it, in words. A range costs
+    /// a 64th of its fragments, as many blocks may have all of them.
     pub fn take(&mut self, block: &Block<'_>) -> Result<(), String> {
         let name = || chunk_key(&block.chunk);
         let Some(chunk) = self.chunks.get(&block.chunk) else {
@@ -114,20 +115,27 @@ impl ChunkTable {
         };
         // Damage of the fragments is reported where they are.
         let Some((count, first)) = chunk.fragments else { return Ok(()) };
-        let unowned = &mut self.unowned;
-        block.fragments.try_for_each(|fragment| {
-            if fragment >= count {
-                return Err(format!(
-                    "it has fragment {fragment} of chunk {}, which has {count}",
-                    name()
-                ));
-            }
-            let bit = first + fragment;
-            if let Some(word) = unowned.as_mut().and_then(|all| all.get_mut((bit / 64) as usize)) {
-                *word &= !(1 << (bit % 64));
-            }
-            Ok(())
-        })
+        let wrong = |fragment: u64| {
+            Err(format!("it has fragment {fragment} of chunk {}, which has {count}", name()))
+        };
+        let words = self.unowned.as_deref_mut().unwrap_or_default();
+        match block.fragments {
+            FragmentRef::Range { count: 0, .. } => Ok(()),
+            FragmentRef::Range { start, count: len } => match start.checked_add(len) {
+                Some(end) if end <= count => {
+                    take_bits(words, first + start, first + end);
+                    Ok(())
+                }
+                _ => wrong(start.max(count)),
+            },
+            fragments => fragments.try_for_each(|fragment| match fragment < count {
+                true => {
+                    take_bits(words, first + fragment, first + fragment + 1);
+                    Ok(())
+                }
+                false => wrong(fragment),
+            }),
+        }
     }
 
     /// The fragments with rows that were not taken; `None` if all were, or it is not known.
@@ -141,5 +149,29 @@ impl ChunkTable {
             (first..first + count).contains(&bit).then(|| (chunk.clone(), bit - first))
         });
         Some(Unowned { count, first: of? })
+    }
+}
+
+/// Clears the bits from `start` to before `end`.
+fn take_bits(words: &mut [u64], start: u64, end: u64) {
+    let place = |bit: u64| usize::try_from(bit / 64).unwrap_or(usize::MAX);
+    let (first, last) = (place(start), place(end));
+    // The bits of a word that come before a bit.
+    let before = |bit: u64| (1u64 << (bit % 64)) - 1;
+    if first == last {
+        if let Some(word) = words.get_mut(first) {
+            *word &= before(start) | !before(end);
+        }
+        return;
+    }
+    if let Some(word) = words.get_mut(first) {
+        *word &= before(start);
+    }
+    if let Some(word) = words.get_mut(last) {
+        *word &= !before(end);
+    }
+    let last = last.min(words.len());
+    if let Some(between) = words.get_mut(first.saturating_add(1)..last) {
+        between.fill(0);
     }
 }

@@ -3,8 +3,8 @@ use smallvec::smallvec;
 
 use super::*;
 use crate::zarr_vectors::{
-    AttributeDocument, ChunkCoords, FragmentRows, LinkArray, LinkFamily, LinkOffsets, Scalar,
-    encode_fragments, encode_ragged,
+    AttributeDocument, Block, ChunkCoords, FragmentRef, FragmentRows, LinkArray, LinkFamily,
+    LinkOffsets, Scalar, encode_fragments, encode_ragged, swap_bytes,
 };
 
 fn attributes(value: Value) -> serde_json::Map<String, Value> {
@@ -20,7 +20,8 @@ fn messages(out: &[Violation]) -> Vec<&str> {
 }
 
 fn rules() -> VertexRules {
-    VertexRules { scalar: Scalar::Float32, chunk_shape: vec![10.0, 10.0], offset: None }
+    let chunk_shape = vec![10.0, 10.0];
+    VertexRules { scalar: Scalar::Float32, swapped: false, chunk_shape, offset: None }
 }
 
 #[test]
@@ -196,4 +197,81 @@ fn corrections_change_what_they_name_and_nothing_else() {
     let mut array = attributes(json!({"dtype": "float32"}));
     assert!(list.apply(&mut array) && !list.removes());
     assert_eq!(array["nonempty_chunks"], json!(["-1", "10", "2"]));
+}
+
+#[test]
+fn the_last_chunk_that_a_number_can_name_has_an_end() {
+    let (mut out, mut extent) = (Vec::new(), Extent::new(2));
+    let rows = rules().judge(&floats(&[1.0, 2.0]), &[i64::MAX, i64::MIN], &mut extent, &mut out);
+    assert_eq!((rows, out.len()), (Some(1), 1));
+}
+
+#[test]
+fn many_fragments_of_all_rows_cost_no_more_than_they_are_stored_in() {
+    let (rows, many) = (200_000, 200_000);
+    let mut all = vec![range(1, rows - 1); many];
+    all.push(FragmentRows::List(vec![7, rows - 1]));
+    all.push(range(rows, 0));
+    let (bytes, mut out) = (fragments(&all), Vec::new());
+    let index = judge_fragments(&bytes, Some(rows), false, &mut out).unwrap();
+    assert_eq!(messages(&out), ["1 of 200000 vertices are in no fragment"]);
+    let mut table = ChunkTable::new(true);
+    table.add(smallvec![0], Some(rows), ChunkFragments::Known(&index));
+    let block = |start, count| Block {
+        chunk: smallvec![0],
+        fragments: FragmentRef::Range { start, count },
+    };
+    let len = index.len() as u64;
+    for _ in 0..2_000 {
+        table.take(&block(1, len - 3)).unwrap();
+    }
+    // The last of all is empty, which nothing has to have.
+    let unowned = table.unowned().map(|left| (left.count, left.first.1));
+    assert_eq!(unowned, Some((2, 0)));
+    assert!(table.take(&block(3, u64::MAX)).unwrap_err().contains(&format!("fragment {len} of")));
+    assert!(table.take(&block(len + 9, 1)).is_err() && table.take(&block(len + 9, 0)).is_ok());
+    table.take(&block(0, len)).unwrap();
+    assert_eq!(table.unowned(), None);
+}
+
+#[test]
+fn ranges_of_fragments_take_exactly_their_own() {
+    let bytes = fragments(&vec![range(0, 1); 200]);
+    let index = judge_fragments(&bytes, None, false, &mut Vec::new()).unwrap();
+    for (start, count) in [(0, 1), (63, 1), (63, 2), (64, 64), (10, 130), (127, 73), (0, 200)] {
+        let mut table = ChunkTable::new(true);
+        table.add(smallvec![0], None, ChunkFragments::Missing);
+        table.add(smallvec![1], None, ChunkFragments::Known(&index));
+        let fragments = FragmentRef::Range { start, count };
+        table.take(&Block { chunk: smallvec![1], fragments }).unwrap();
+        let left = table.unowned().map(|left| (left.count, left.first.1));
+        let first = if start == 0 { count } else { 0 };
+        let expected = (count < 200).then_some((200 - count, first));
+        assert_eq!(left, expected, "{start} {count}");
+    }
+}
+
+#[test]
+fn a_count_that_is_too_high_may_be_all_that_is_left_of_a_loss() {
+    let kind = |said, stored| Violation::of_count("n", said, stored).map(|one| one.kind);
+    assert_eq!(kind(3, 4), Some(RuleKind::Counts));
+    assert_eq!(kind(4, 4), None);
+    assert_eq!(kind(5, 4), Some(RuleKind::Missing));
+}
+
+#[test]
+fn numbers_with_their_highest_byte_first_are_read_as_such() {
+    let (mut out, mut extent) = (Vec::new(), Extent::new(2));
+    let mut cell = floats(&[1.5, 2.5]);
+    swap_bytes(&mut cell, 4);
+    let swapped = VertexRules { swapped: true, ..rules() };
+    assert_eq!(swapped.judge(&cell, &[0, 0], &mut extent, &mut out), Some(1));
+    assert_eq!((extent.low, messages(&out)), (vec![1.5, 2.5], Vec::new()));
+    let document = json!({"dtype": "int16", "encoding": "dictionary", "categories": ["a", "b"]});
+    let document = AttributeDocument::read(&attributes(document)).unwrap();
+    let mut codes = AttributeRules::new(document, "vertices").swapped(true);
+    attribute(&[0, 1, 0, 0], &mut codes, 2, &mut out);
+    assert_eq!(messages(&out), Vec::<&str>::new());
+    attribute(&[1, 0, 0, 0], &mut codes, 2, &mut out);
+    assert_eq!(messages(&out), ["row 0 has the code 256, of a dictionary of 2 words"]);
 }

@@ -1,13 +1,17 @@
 //! Positions and the fragments that they form.
 
+use smallvec::SmallVec;
+
 use super::{Places, RuleKind, Violation};
-use crate::zarr_vectors::{FragmentIndex, Scalar, Values, chunk_key, chunk_of};
+use crate::zarr_vectors::{Fragment, FragmentIndex, Scalar, Values, chunk_key, chunk_of};
 
 /// What is known of the positions of a level.
 #[derive(Debug, Clone)]
 pub struct VertexRules {
     /// The type of a coordinate.
     pub scalar: Scalar,
+    /// Whether the highest byte of a coordinate comes first.
+    pub swapped: bool,
     /// The edges of a chunk.
     pub chunk_shape: Vec<f64>,
     /// What has to be added to stored coordinates.
@@ -106,7 +110,7 @@ impl VertexRules {
         for (at, row) in bytes.chunks_exact(self.row_size()).enumerate() {
             let coordinates = row.chunks_exact(self.scalar.size());
             for ((axis, value), bytes) in position.iter_mut().enumerate().zip(coordinates) {
-                *value = self.scalar.number(bytes);
+                *value = self.number(bytes);
                 if value.is_finite() {
                     extent.add(axis, *value);
                 }
@@ -124,12 +128,21 @@ impl VertexRules {
         Some(rows)
     }
 
+    fn number(&self, bytes: &[u8]) -> f64 {
+        if !self.swapped {
+            return self.scalar.number(bytes);
+        }
+        let mut turned = SmallVec::<[u8; 8]>::from_slice(bytes);
+        turned.reverse();
+        self.scalar.number(&turned)
+    }
+
     fn is_in(&self, position: &[f64], chunk: &[i64]) -> bool {
         let inside = |add: Option<&Vec<f64>>| {
             position.iter().zip(chunk).zip(&self.chunk_shape).enumerate().all(
                 |(axis, ((value, chunk), edge))| {
                     let value = value + add.and_then(|add| add.get(axis)).copied().unwrap_or(0.0);
-                    let (low, high) = (*chunk as f64 * edge, (*chunk + 1) as f64 * edge);
+                    let (low, high) = (*chunk as f64 * edge, (*chunk as f64 + 1.0) * edge);
                     let most = rounding(self.scalar, value).max(rounding(Scalar::Float64, high));
                     value >= low - most && value <= high + most
                 },
@@ -180,15 +193,33 @@ pub fn judge_fragments<'a>(
 }
 
 /// How many rows are in no fragment. All fragments are of rows that exist.
+///
+/// Costs 8 bytes for each row, and the time of the rows and of what is stored of fragments: a range
+/// costs the same however long it is, as many may have all rows.
 fn rows_left(index: &FragmentIndex<'_>, rows: u64) -> u64 {
     let Ok(len) = usize::try_from(rows) else { return 0 };
-    let mut taken = vec![false; len];
+    // By how many fragments more have a row than have the one before it.
+    let mut more = vec![0i64; len];
+    let mut add = |row: u64, change: i64| {
+        if let Some(more) = usize::try_from(row).ok().and_then(|row| more.get_mut(row)) {
+            *more += change;
+        }
+    };
+    let mut take = |start: u64, count: u64| {
+        add(start, 1);
+        add(start.saturating_add(count), -1);
+    };
     for fragment in index.iter() {
-        fragment.for_each(|row| {
-            if let Some(taken) = taken.get_mut(row as usize) {
-                *taken = true;
-            }
-        });
+        match fragment {
+            Fragment::Range { count: 0, .. } => {}
+            Fragment::Range { start, count } => take(start, count),
+            Fragment::List(list) => list.iter().for_each(|row| take(row, 1)),
+        }
     }
-    taken.iter().filter(|taken| !**taken).count() as u64
+    let mut fragments = 0;
+    let is_left = |more: &&i64| {
+        fragments += **more;
+        fragments == 0
+    };
+    more.iter().filter(is_left).count() as u64
 }

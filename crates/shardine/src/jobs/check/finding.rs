@@ -177,6 +177,8 @@ kinds! {
     VectorsLinks = "vectors-links" Damage RESTORE_CELLS,
     /// Ids and manifests that contradict each other or the fragments.
     VectorsObjects = "vectors-objects" Damage RESTORE_CELLS,
+    /// A count of vertices, objects or links that is higher than what is stored: some may be lost.
+    VectorsMissing = "vectors-missing" Damage "compare it with its source; restore what is lost, or write the store again",
     /// Two entries that refer to exactly the same bytes.
     SharedBytes = "shared-bytes" Notice NOTHING,
     /// An entry for a chunk that lies outside the array.
@@ -231,7 +233,7 @@ kinds! {
     OmeDoubtful = "ome-doubtful" Notice NOTHING,
     /// An array of Zarr Vectors without a list of its chunks.
     VectorsNoList = "vectors-no-list" Notice REPAIR,
-    /// A count of vertices, objects or links that is not what is stored.
+    /// A count of vertices, objects or links that is lower than what is stored.
     VectorsCounts = "vectors-counts" Notice NOTHING,
     /// Bounds that leave vertices out.
     VectorsBounds = "vectors-bounds" Notice NOTHING,
@@ -277,6 +279,7 @@ impl FindingKind {
             vectors::RuleKind::Objects => Self::VectorsObjects,
             vectors::RuleKind::NoList => Self::VectorsNoList,
             vectors::RuleKind::Counts => Self::VectorsCounts,
+            vectors::RuleKind::Missing => Self::VectorsMissing,
             vectors::RuleKind::Bounds => Self::VectorsBounds,
             vectors::RuleKind::Doubtful => Self::VectorsDoubtful,
         }

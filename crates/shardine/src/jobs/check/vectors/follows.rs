@@ -2,11 +2,11 @@
 
 use shardine_geometry::zarr_vectors::rules::{Correction, Extent, VertexRules};
 use shardine_geometry::zarr_vectors::{
-    Level, LinkArray, LinkFamily, LinkOffsets, Manifest, Ragged, Root, Scalar, Values,
+    Level, LinkArray, LinkFamily, LinkOffsets, ObjectIndex, Ragged, Root, StoredType, Values,
     parse_delta_segment,
 };
 
-use super::CellArray;
+use super::{CellArray, each_block};
 use crate::jobs::check::keyed::last_part;
 use crate::jobs::frame::JobContext;
 use crate::zarr::{Group, Node};
@@ -40,7 +40,7 @@ pub(in crate::jobs) fn follows(
             }))
         }
         Correction::Objects { objects, present } => {
-            Ok(objects_of(context, node)? == Some((*objects, *present)))
+            Ok(objects_of(context, store, node)? == Some((*objects, *present)))
         }
         Correction::Links { records, .. } => {
             Ok(links(context, node)?.is_some_and(|found| found == *records))
@@ -56,27 +56,37 @@ fn group(context: &JobContext, at: &Location) -> Result<Option<Group>, Error> {
     }
 }
 
+/// The documents of a store and of a level of it; `None` if they cannot be understood.
+fn documents(
+    context: &JobContext,
+    store: &Location,
+    level: &Location,
+) -> Result<Option<(Root, Level)>, Error> {
+    let Some(root) = group(context, store)? else { return Ok(None) };
+    let Ok(root) = Root::read(root.metadata().attributes()) else { return Ok(None) };
+    let Some(group) = group(context, level)? else { return Ok(None) };
+    let number = level.path.as_ref().and_then(|path| last_part(path).parse().ok()).unwrap_or(0);
+    let document = Level::read(group.metadata().attributes(), number, root.axes.len());
+    Ok(document.ok().map(|document| (root, document)))
+}
+
 /// The vertices of a level: how many, and where. `None` if not all can be counted.
 fn vertices(
     context: &JobContext,
     store: &Location,
     level: &Location,
 ) -> Result<Option<(u64, Extent)>, Error> {
-    let Some(root) = group(context, store)? else { return Ok(None) };
-    let Ok(root) = Root::read(root.metadata().attributes()) else { return Ok(None) };
-    let Some(group) = group(context, level)? else { return Ok(None) };
-    let number = level.path.as_ref().and_then(|path| last_part(path).parse().ok()).unwrap_or(0);
+    let Some((root, document)) = documents(context, store, level)? else { return Ok(None) };
     let rank = root.axes.len();
-    let Ok(document) = Level::read(group.metadata().attributes(), number, rank) else {
-        return Ok(None);
-    };
     let array = ArrayNode::open(context.engine(), &level.join("vertices")?)?;
     let Ok(mut array) = CellArray::new(array, document.grid_rank(rank)) else { return Ok(None) };
     let dtype = array.attributes().get("dtype").and_then(|dtype| dtype.as_str());
-    let Some(scalar) = Scalar::parse(dtype.unwrap_or("float32")) else { return Ok(None) };
+    let stored = StoredType::of_coordinates(dtype.unwrap_or("float32"));
+    let Some(stored) = stored else { return Ok(None) };
     array.look()?;
     let rules = VertexRules {
-        scalar,
+        scalar: stored.scalar,
+        swapped: stored.swapped,
         chunk_shape: document.chunk_shape.clone().unwrap_or(root.chunk_shape),
         offset: root.coordinate_offset,
     };
@@ -112,17 +122,24 @@ fn count_cells(
     Ok(())
 }
 
-/// How many rows the index of objects has, and how many of them are not empty.
-fn objects_of(context: &JobContext, index: &Location) -> Result<Option<(u64, u64)>, Error> {
+/// How many rows the index of objects has, and how many of them have a fragment; `None` if not all
+/// can be counted.
+fn objects_of(
+    context: &JobContext,
+    store: &Location,
+    index: &Location,
+) -> Result<Option<(u64, u64)>, Error> {
+    let Some((level, _)) = index.parent()? else { return Ok(None) };
+    let Some((root, document)) = documents(context, store, &level)? else { return Ok(None) };
     let Some(group) = group(context, index)? else { return Ok(None) };
     let manifests = match ArrayNode::open(context.engine(), &index.join("manifests")?) {
         Ok(manifests) => manifests,
         Err(Error::NoNode { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let rank = group.metadata().attributes().get("sid_ndim").and_then(|rank| rank.as_u64());
-    let rank = rank.and_then(|rank| usize::try_from(rank).ok()).filter(|rank| *rank <= 32);
-    let ([rows], Some(rank)) = (manifests.shape(), rank) else { return Ok(None) };
+    let rank = document.grid_rank(root.axes.len());
+    let document = ObjectIndex::read(group.metadata().attributes(), rank);
+    let ([rows], Ok(document)) = (manifests.shape(), document) else { return Ok(None) };
     let (rows, mut present) = (*rows, 0);
     let step = manifests.chunk_shape().first().copied().unwrap_or(1).max(1);
     let mut start = 0;
@@ -131,8 +148,10 @@ fn objects_of(context: &JobContext, index: &Location) -> Result<Option<(u64, u64
         let count = step.min(rows - start);
         let read = manifests.read_many_variable(&[Region::of_box(&[start], &[count])])?;
         for manifest in read.iter() {
-            let first = Manifest::parse(manifest, rank).and_then(|mut all| all.next_block());
-            present += u64::from(matches!(first, Ok(Some(_))));
+            match each_block(manifest, document.rank, |_| Ok(())) {
+                Ok(is_present) => present += u64::from(is_present),
+                Err(_) => return Ok(None),
+            }
         }
         start += count;
     }

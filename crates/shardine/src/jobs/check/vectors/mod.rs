@@ -3,7 +3,9 @@
 
 mod cell_array;
 mod follows;
+mod manifest;
 mod stored;
 
 pub(in crate::jobs) use cell_array::{CellArray, unread};
 pub(in crate::jobs) use follows::follows;
+pub(in crate::jobs) use manifest::each_block;

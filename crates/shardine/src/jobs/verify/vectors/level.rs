@@ -6,11 +6,12 @@ use serde_json::Value;
 use shardine_geometry::zarr_vectors::rules::{
     self, AttributeRules, ChunkTable, Extent, LevelNames, VertexRules,
 };
-use shardine_geometry::zarr_vectors::{AttributeDocument, Level, Scalar};
+use shardine_geometry::zarr_vectors::{Level, StoredType};
 
-use super::{Nodes, StoreCheck, counted};
+use super::{Nodes, StoreCheck, Unopened};
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::vectors::CellArray;
+use crate::vectors::ValueType;
 use crate::zarr::{Group, Node};
 use crate::{Error, Location};
 
@@ -27,6 +28,8 @@ pub(super) struct LevelCheck {
     pub table: ChunkTable,
     /// The nodes that are judged later, by name.
     pub nodes: BTreeMap<String, Node>,
+    /// Those that cannot be opened.
+    pub unopened: Unopened,
 }
 
 /// The arrays whose cells have a row, or a fragment, for each vertex.
@@ -37,6 +40,14 @@ pub(super) struct VertexArrays {
     pub fragments: Option<CellArray>,
     pub attributes: Vec<(CellArray, AttributeRules)>,
     pub fragment_attributes: Vec<(CellArray, AttributeRules)>,
+}
+
+impl VertexArrays {
+    /// Whether a chunk has fragments, but no vertices.
+    pub(super) fn has_lone_fragments(&self) -> bool {
+        let mut stored = self.fragments.iter().flat_map(|fragments| fragments.stored.sorted());
+        stored.any(|chunk| !self.vertices.stored.has(&chunk))
+    }
 }
 
 impl StoreCheck<'_, '_> {
@@ -54,7 +65,7 @@ impl StoreCheck<'_, '_> {
         let Nodes { opened, unopened } = self.nodes(&group);
         let mut nodes: BTreeMap<String, Node> = opened.into_iter().collect();
         let names = LevelNames {
-            families: nodes.keys().cloned().chain(unopened.iter().cloned()).collect(),
+            families: nodes.keys().cloned().chain(unopened.names.iter().cloned()).collect(),
             levels: self.store.levels().to_vec(),
         };
         let mut found = Vec::new();
@@ -68,9 +79,11 @@ impl StoreCheck<'_, '_> {
             rank,
             table: ChunkTable::new(has_objects),
             nodes: BTreeMap::new(),
+            unopened: Unopened::default(),
         };
         let arrays = self.vertex_arrays(&level, &mut nodes, &unopened);
         level.nodes = nodes;
+        level.unopened = unopened;
         match arrays {
             None => level.table.set_partial(),
             Some(arrays) if self.run.scope.metadata_only => self.vertex_lists(&arrays, true),
@@ -83,9 +96,9 @@ impl StoreCheck<'_, '_> {
         &self,
         level: &LevelCheck,
         nodes: &mut BTreeMap<String, Node>,
-        unopened: &[String],
+        unopened: &Unopened,
     ) -> Option<VertexArrays> {
-        let is_there = |name: &str| unopened.iter().any(|unopened| unopened == name);
+        let is_there = |name: &str| unopened.may_have(name);
         let missing = |name: &str, why: &str| {
             let message = format!("there is no {name}{why}");
             self.run.note_at(&level.location, FindingKind::VectorsMetadata, message);
@@ -123,13 +136,14 @@ impl StoreCheck<'_, '_> {
             return None;
         }
         let name = attributes.get("dtype").and_then(Value::as_str).unwrap_or("float32");
-        let Some(scalar) = Scalar::parse(name).filter(|scalar| *scalar != Scalar::Bool) else {
+        let Some(stored) = StoredType::of_coordinates(name) else {
             let message = format!("dtype: {name:?} is no type of coordinates");
             self.run.note_at(vertices.location(), FindingKind::VectorsMetadata, message);
             return None;
         };
         let chunk_shape = level.document.chunk_shape.as_ref().unwrap_or(&root.chunk_shape).clone();
-        Some(VertexRules { scalar, chunk_shape, offset: root.coordinate_offset.clone() })
+        let (scalar, swapped) = (stored.scalar, stored.swapped);
+        Some(VertexRules { scalar, swapped, chunk_shape, offset: root.coordinate_offset.clone() })
     }
 
     /// The arrays of a group of attributes of `of`.
@@ -153,8 +167,18 @@ impl StoreCheck<'_, '_> {
         of: &'static str,
     ) -> Option<(CellArray, AttributeRules)> {
         let array = self.cell_array(node, rank)?;
-        match AttributeDocument::read(array.attributes()) {
-            Ok(document) => Some((array, AttributeRules::new(document, of))),
+        match ValueType::read(array.attributes()) {
+            Ok(Some(ValueType { document, stored })) => {
+                Some((array, AttributeRules::new(document, of).swapped(stored.swapped)))
+            }
+            Ok(None) => {
+                let name = array.attributes().get("dtype").and_then(Value::as_str);
+                let name = name.unwrap_or_default();
+                let message =
+                    format!("its values were not checked: those of type {name:?} cannot be read");
+                self.run.note_at(array.location(), FindingKind::NotChecked, message);
+                None
+            }
             Err(error) => {
                 let kind = FindingKind::VectorsMetadata;
                 self.run.note_at(array.location(), kind, error.to_string());
@@ -168,14 +192,11 @@ impl StoreCheck<'_, '_> {
         table.fragments() / 8 <= self.run.engine.memory_in_flight() / OWNERS_SHARE
     }
 
-    /// Compares what a level says with what was counted; `repair` corrects it if that `is_all`.
+    /// Compares what a level says with what was counted; `repair` raises it if that `is_all`.
     pub(super) fn vertex_count(&self, level: &LevelCheck, count: u64, is_all: bool) {
-        let said = level.document.vertices;
-        if said != count {
-            let found = vec![counted("vertex_count", said, count)];
-            let correction = rules::Correction::Vertices { count };
-            self.note_mended(&level.location, found, is_all.then_some(correction));
-        }
+        let counts = [("vertex_count", Some(level.document.vertices), count)];
+        let correction = is_all.then_some(rules::Correction::Vertices { count });
+        self.note_counts(&level.location, &counts, correction);
     }
 
     /// Compares the bounds of the store with where the vertices of its finest level lie; `repair`

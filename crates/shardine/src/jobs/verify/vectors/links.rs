@@ -10,7 +10,7 @@ use shardine_geometry::zarr_vectors::{
 use smallvec::SmallVec;
 
 use super::level::LevelCheck;
-use super::{Nodes, StoreCheck, counted};
+use super::{Nodes, StoreCheck};
 use crate::Error;
 use crate::jobs::check::FindingKind;
 use crate::jobs::check::vectors::CellArray;
@@ -37,10 +37,17 @@ impl StoreCheck<'_, '_> {
         let (rank, links) = (level.rank, level.nodes.remove("links"));
         let mut sidecar =
             level.nodes.remove("link_fragments").and_then(|node| self.cell_array(node, rank));
+        // Whether there may be links within the level, which cannot be looked at.
+        let mut hidden = level.unopened.may_have("links");
         let group = links.and_then(|node| self.group(node));
         let levels = &*levels;
-        for (name, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
-            let Some(family) = self.group(node) else { continue };
+        let Nodes { opened, unopened } = group.map(|group| self.nodes(&group)).unwrap_or_default();
+        hidden |= unopened.may_have("0");
+        for (name, node) in opened {
+            let Some(family) = self.group(node) else {
+                hidden |= name == "0";
+                continue;
+            };
             let Some(delta) = parse_delta_segment(&name) else {
                 let message = format!("{name:?} is no number of levels");
                 self.run.note_at(family.location(), FindingKind::VectorsMetadata, message);
@@ -49,7 +56,10 @@ impl StoreCheck<'_, '_> {
             let sidecar = if delta == 0 { sidecar.take() } else { None };
             self.family(levels, at, delta, &family, sidecar, &mut attributes)?;
         }
-        Ok(())
+        match sidecar.filter(|_| !hidden) {
+            Some(sidecar) => self.lone_sidecar(&sidecar, None),
+            None => Ok(()),
+        }
     }
 
     fn family(
@@ -109,9 +119,13 @@ impl StoreCheck<'_, '_> {
             records += own.unwrap_or(0);
             arrays.push(judged);
         }
+        // Nothing was taken for links within chunks, of which these are the fragments.
+        if let Some(sidecar) = sidecar.filter(|_| whole) {
+            self.lone_sidecar(&sidecar, None)?;
+        }
         let number = |name: &str| said.get(name).and_then(Value::as_u64);
-        let said_records = number("num_physical_records").unwrap_or(document.links);
-        let agrees = whole && (said_records == records || number("num_links").is_none());
+        let said_records = number("num_physical_records").or_else(|| number("num_links"));
+        let agrees = whole && said_records == Some(records);
         for judged in &arrays {
             self.list(&judged.array, &|_| !agrees);
             let others = judged.attributes.iter().map(|(array, _)| array).chain(&judged.sidecar);
@@ -120,22 +134,16 @@ impl StoreCheck<'_, '_> {
             }
         }
         if whole && self.run.is_first() {
-            let mut found = Vec::new();
-            found.extend(
-                number("num_physical_records")
-                    .filter(|said| *said != records)
-                    .map(|said| counted("num_physical_records", said, records)),
-            );
             let links = (!document.duplicate).then_some(records);
-            if let (Some(said), Some(links)) = (number("num_links"), links)
-                && said != links
-            {
-                found.push(counted("num_links", said, links));
-            }
+            let said_links = number("num_links").filter(|_| links.is_some());
+            let counts = [
+                ("num_physical_records", number("num_physical_records"), records),
+                ("num_links", said_links, records),
+            ];
             // What is lost counts too.
             let is_all = !arrays.iter().any(|judged| judged.array.lacks_listed());
             let correction = is_all.then_some(rules::Correction::Links { records, links });
-            self.note_mended(group.location(), found, correction);
+            self.note_counts(group.location(), &counts, correction);
         }
         Ok(())
     }
@@ -187,12 +195,32 @@ impl StoreCheck<'_, '_> {
                 self.sidecar(sidecar, now, &counts, &own);
             }
         }
+        if let Some(sidecar) = sidecar {
+            self.lone_sidecar(sidecar, Some(array))?;
+        }
         for (of, _) in attributes.iter() {
             let is_described =
                 |chunk: &ChunkCoords| array.stored.has(chunk) || array.is_unknown(chunk);
             self.left_over(of, "there are no links in this chunk", &is_described);
         }
         Ok(records)
+    }
+
+    /// Judges the fragments of links in chunks without links: all, if there is no array of `links`.
+    fn lone_sidecar(&self, sidecar: &CellArray, links: Option<&CellArray>) -> Result<(), Error> {
+        let has_links = |chunk: &ChunkCoords| {
+            links.is_some_and(|links| links.stored.has(chunk) || links.is_unknown(chunk))
+        };
+        let mut chunks = sidecar.chunks();
+        chunks.retain(|chunk| !has_links(chunk) && self.takes(sidecar, chunk));
+        let mut done = 0;
+        while let Some(rest) = chunks.get(done..).filter(|rest| !rest.is_empty()) {
+            self.step(sidecar.location(), done, chunks.len())?;
+            let now = &rest[..sidecar.at_once(self.run.engine, rest)];
+            self.sidecar(sidecar, now, &vec![Some(0); now.len()], &vec![true; now.len()]);
+            done += now.len();
+        }
+        Ok(())
     }
 
     /// Judges the fragments of links within chunks.

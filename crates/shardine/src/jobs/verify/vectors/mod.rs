@@ -40,8 +40,27 @@ struct StoreCheck<'a, 'r> {
 #[derive(Default)]
 struct Nodes {
     opened: Vec<(String, Node)>,
-    /// The names of those that cannot be opened: they are there, all the same.
-    unopened: Vec<String>,
+    /// Those that cannot be opened: they are there, all the same.
+    unopened: Unopened,
+}
+
+/// The nodes of a group that cannot be opened.
+#[derive(Default)]
+struct Unopened {
+    names: Vec<String>,
+    /// Whether there may be others, as the group could not be listed.
+    unlisted: bool,
+}
+
+impl Unopened {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && !self.unlisted
+    }
+
+    /// Whether there may be one of this name.
+    fn may_have(&self, name: &str) -> bool {
+        self.unlisted || self.names.iter().any(|unopened| unopened == name)
+    }
 }
 
 impl Run<'_> {
@@ -147,6 +166,7 @@ impl StoreCheck<'_, '_> {
             Ok(children) => children,
             Err(error) => {
                 self.run.unreadable(group.location().path.as_ref(), &error);
+                nodes.unopened.unlisted = true;
                 return nodes;
             }
         };
@@ -154,7 +174,7 @@ impl StoreCheck<'_, '_> {
             let location = group.location().join(&name);
             match location.ok().and_then(|location| self.opened(&location, node)) {
                 Some(node) => nodes.opened.push((name, node)),
-                None => nodes.unopened.push(name),
+                None => nodes.unopened.names.push(name),
             }
         }
         nodes
@@ -247,6 +267,22 @@ impl StoreCheck<'_, '_> {
         }
     }
 
+    /// Reports counts that are not what is stored. `repair` corrects them if none is too high: that
+    /// may be the only trace of what is lost.
+    fn note_counts(
+        &self,
+        location: &Location,
+        counts: &[(&str, Option<u64>, u64)],
+        correction: Option<rules::Correction>,
+    ) {
+        let wrong = |(what, said, stored): &(&str, Option<u64>, u64)| {
+            said.and_then(|said| Violation::of_count(what, said, *stored))
+        };
+        let found: Vec<Violation> = counts.iter().filter_map(wrong).collect();
+        let too_high = found.iter().any(|found| found.kind == RuleKind::Missing);
+        self.note_mended(location, found, correction.filter(|_| !too_high));
+    }
+
     /// Reports what is wrong with a cell that belongs to this part.
     fn tell_cell(&self, array: &CellArray, chunk: &[i64], found: Vec<Violation>) {
         let finding = |Violation { kind, message, .. }: Violation| {
@@ -305,9 +341,4 @@ impl StoreCheck<'_, '_> {
         });
         self.note_mended(array.location(), found, correction);
     }
-}
-
-/// A finding about a count.
-fn counted(what: &str, said: u64, found: u64) -> Violation {
-    Violation::new(RuleKind::Counts, format!("{what} is {said}, but {found} are stored"))
 }

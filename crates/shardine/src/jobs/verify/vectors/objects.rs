@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use shardine_codec::ElementSize;
 use shardine_geometry::zarr_vectors::rules::{self, RuleKind, Violation};
-use shardine_geometry::zarr_vectors::{
-    Block, FragmentRef, Manifest, ManifestRows, ObjectIndex, chunk_key,
-};
+use shardine_geometry::zarr_vectors::{Block, FragmentRef, ManifestRows, ObjectIndex, chunk_key};
 use shardine_store::Key;
 
 use super::level::LevelCheck;
-use super::{Nodes, StoreCheck, counted};
+use super::{Nodes, StoreCheck};
+use crate::jobs::check::vectors::each_block;
 use crate::jobs::check::{Finding, FindingKind, Limit};
 use crate::zarr::{Group, Node};
 use crate::{ArrayNode, Error, ErrorKind, Location, Region};
@@ -106,14 +105,13 @@ impl StoreCheck<'_, '_> {
         if self.run.is_first() && !seen.partial {
             self.owners(level, location);
             let number = |name: &str| attributes.get(name).and_then(serde_json::Value::as_u64);
-            let mut found = Vec::new();
-            for (name, count) in [("num_objects", rows), ("num_present", seen.present)] {
-                let said = number(name).filter(|said| *said != count);
-                found.extend(said.map(|said| counted(name, said, count)));
-            }
+            let counts = [
+                ("num_objects", number("num_objects"), rows),
+                ("num_present", number("num_present"), seen.present),
+            ];
             let correction = rules::Correction::Objects { objects: rows, present: seen.present };
             let can_be = matches!(manifests, Manifests::Bytes(_));
-            self.note_mended(location, found, can_be.then_some(correction));
+            self.note_counts(location, &counts, can_be.then_some(correction));
         }
         Ok(Some(rows))
     }
@@ -261,18 +259,7 @@ impl StoreCheck<'_, '_> {
             }
         };
         for (row, manifest) in (start..).zip(read.iter()) {
-            let mut judge = || -> Result<bool, String> {
-                let wrong =
-                    |error: shardine_geometry::zarr_vectors::PayloadError| error.to_string();
-                let mut manifest = Manifest::parse(manifest, index.rank).map_err(wrong)?;
-                let mut present = false;
-                while let Some(block) = manifest.next_block().map_err(wrong)? {
-                    present |= !block.fragments.is_empty();
-                    level.table.take(&block)?;
-                }
-                Ok(present)
-            };
-            match judge() {
+            match each_block(manifest, index.rank, |block| level.table.take(&block)) {
                 Ok(present) => seen.present += u64::from(present),
                 Err(reason) => self.tell_manifest(place, row, &reason, seen),
             }

@@ -90,7 +90,9 @@ impl Victim<'_> {
             let part = (tried % moments) as f64 + (random.next() % 1000) as f64 / 1000.0;
             let wait = duration.mul_f64(part / moments as f64);
             let context = format!("{arguments:?}, stopped after {wait:?} of {duration:?}");
-            let mut child = shardine(arguments).spawn().unwrap();
+            // Nothing reads what it prints: a pipe would fill up, and stop it.
+            let mut child =
+                shardine(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             thread::sleep(wait);
             // Every fourth is interrupted as by Ctrl-C, the others do not get to know.
             if tried % 4 == 3 {

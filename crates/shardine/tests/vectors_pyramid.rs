@@ -192,6 +192,9 @@ fn what_was_made_from_other_vertices_is_not_kept() {
         fs::remove_dir_all(name.join(part)).unwrap();
         fs::rename(folder.path().join("other").join(part), name.join(part)).unwrap();
     }
+    let lost = make(&place).unwrap_err().to_string();
+    assert!(lost.contains("says 200 vertices, and 3 are stored"), "{lost}");
+    fs::rename(folder.path().join("other/0/zarr.json"), name.join("0/zarr.json")).unwrap();
     let report = make(&place).unwrap();
     assert!(report.resumed && !report.levels[0].kept);
     assert_eq!(report.levels[0].vertices, 2);

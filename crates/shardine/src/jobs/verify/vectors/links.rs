@@ -76,8 +76,8 @@ impl StoreCheck<'_, '_> {
         let document = LinkFamily::read(said, delta, level.rank);
         let number = i64::try_from(level.number).ok().and_then(|number| number.checked_add(delta));
         let other = levels.iter().find(|level| i64::try_from(level.number).ok() == number);
-        // Between grids of different chunks, the offsets that zarr-vectors writes do not lead to the
-        // chunk that their difference names, so these ends are not judged.
+        // Not judged between levels with different chunks: there, sound stores have offsets that the
+        // plain difference of chunks does not explain. Which rule they follow is not known yet.
         let alike = |other: &&LevelCheck| other.document.chunk_shape == level.document.chunk_shape;
         let other = other.filter(alike);
         let is_there = number.and_then(|number| u64::try_from(number).ok());

@@ -11,8 +11,8 @@ use crate::GeometryError;
 use crate::sort::{Merge, Sorter};
 use crate::zarr_vectors::build::space::Space;
 use crate::zarr_vectors::{
-    Block, ChunkCoords, FragmentRef, FragmentRows, LinkOffsets, encode_fragments, encode_manifest,
-    encode_ragged,
+    Anchor, Block, ChunkCoords, FragmentRef, FragmentRows, LinkOffsets, encode_fragments,
+    encode_manifest, encode_ragged,
 };
 
 /// A row of the second sort that is the mean of a bin.
@@ -57,7 +57,10 @@ impl CoarseBuilder<'_> {
         let Self { spool, options, bins, fine, coarse, memory, by_bin, .. } = self;
         let rank = coarse.rank();
         let (wide, most) = ((4 * rank).max(24), options.memory.max(memory));
-        let making = Making { rank, most, bins, fine, coarse, scale: options.chunk_scale };
+        let scale = options.chunk_scale.iter();
+        let up = Anchor::of_scales(scale.clone().map(|scale| (1, *scale)));
+        let down = Anchor::of_scales(scale.map(|scale| (*scale, 1)));
+        let making = Making { rank, most, bins, fine, coarse, up, down };
         let mut by_chunk = Sorter::new(spool, 16 + 1 + wide, memory);
         making.means(by_bin.merge(), &mut by_chunk, wide, check)?;
         let mut next = Following {
@@ -83,7 +86,9 @@ struct Making {
     bins: Space,
     fine: Space,
     coarse: Space,
-    scale: Vec<u32>,
+    /// From chunks of the finer level to those of the new one, and back.
+    up: Anchor,
+    down: Anchor,
 }
 
 impl Making {
@@ -211,9 +216,7 @@ impl Making {
             }
             cells.links += joined.len() as u64;
             joined.sort_unstable();
-            let own = self.coarse.chunk(chunk);
-            let anchor: Option<ChunkCoords> =
-                own.iter().zip(&self.scale).map(|(at, by)| at.checked_mul((*by).into())).collect();
+            let anchor = self.down.chunk(&self.coarse.chunk(chunk));
             for of_chunk in joined.chunk_by(|a, b| a.0 == b.0) {
                 let Some((other, ..)) = of_chunk.first() else { continue };
                 let offset = offset(&self.fine.chunk(*other), anchor.as_ref())?;
@@ -244,13 +247,10 @@ impl Making {
                 })
                 .collect();
             joined.sort_unstable();
-            let own = self.fine.chunk(chunk);
-            let scale = own.iter().zip(&self.scale);
-            let anchor: ChunkCoords =
-                scale.map(|(at, by)| at.div_euclid(i64::from(*by).max(1))).collect();
+            let anchor = self.up.chunk(&self.fine.chunk(chunk));
             for of_chunk in joined.chunk_by(|a, b| a.0 == b.0) {
                 let Some((other, ..)) = of_chunk.first() else { continue };
-                let offset = offset(&self.coarse.chunk(*other), Some(&anchor))?;
+                let offset = offset(&self.coarse.chunk(*other), anchor.as_ref())?;
                 let pairs = of_chunk.iter().map(|(_, fine, coarse)| [*fine, *coarse]);
                 add_links(&mut cells.up, offset, chunk, pairs, file, &mut cell)?;
             }

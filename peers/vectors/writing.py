@@ -350,11 +350,6 @@ def check(
     query = Query(shardine, root, folder, own.kind, want)
     if case.object_attributes or case.groups:
         told += _queried(case, root, present, query)
-    if own.kind != "point_cloud":
-        # Words are stored as dictionaries, of which its readers of other kinds give the codes. It writes them as
-        # strings of fixed length there, which Shardine reads and does not write yet.
-        words = {n for n, data in want.attributes.items() if data.dtype.kind in "OU"}
-        want = replace(want, attributes={n: d for n, d in want.attributes.items() if n not in words})
     case.geometry = want
     told += [f"zarr-vectors reads: {text}" for text in peer_differences(case, root, halves=True)]
     if own.kind == "point_cloud":

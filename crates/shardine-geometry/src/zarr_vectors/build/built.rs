@@ -193,11 +193,24 @@ impl BuiltStore {
         let chunk = self.chunk(cell);
         match array.part {
             ArrayPart::Vertices(part) => {
-                self.cells.find(&chunk).map_or(0, |cell| self.cells.part_len(cell, part))
+                self.cells.find(&chunk).map_or(0, |cell| match self.column(array.part) {
+                    Some(column) => column.stored_len(self.cells.rows(cell)),
+                    None => self.cells.part_len(cell, part),
+                })
             }
-            ArrayPart::Links(number, part) => {
-                self.links.as_ref().map_or(0, |links| links.part_len(number, &chunk, part))
-            }
+            ArrayPart::Links(number, part) => self
+                .links
+                .as_ref()
+                .map_or(0, |links| links.part_len(number, &chunk, part, &self.link_columns)),
+        }
+    }
+
+    /// The attribute that an array has.
+    fn column(&self, part: ArrayPart) -> Option<&FinishedColumn> {
+        match part {
+            ArrayPart::Vertices(part) => self.columns.get(part.checked_sub(1)?),
+            ArrayPart::Links(_, LinkPart::Attribute(number)) => self.link_columns.get(number),
+            ArrayPart::Links(..) => None,
         }
     }
 
@@ -212,15 +225,21 @@ impl BuiltStore {
         out.clear();
         let chunk = self.chunk(cell);
         match array.part {
-            ArrayPart::Vertices(part) => match self.cells.find(&chunk) {
-                Some(cell) => self.cells.read(cell, part, out),
-                None => Ok(()),
-            },
-            ArrayPart::Links(number, part) => match &self.links {
-                Some(links) => links.read(number, &chunk, part, out).map(|_| ()),
-                None => Ok(()),
-            },
+            ArrayPart::Vertices(part) => {
+                if let Some(cell) = self.cells.find(&chunk) {
+                    self.cells.read(cell, part, out)?;
+                }
+            }
+            ArrayPart::Links(number, part) => {
+                if let Some(links) = &self.links {
+                    links.read(number, &chunk, part, out)?;
+                }
+            }
         }
+        if let Some(column) = self.column(array.part) {
+            column.store(out);
+        }
+        Ok(())
     }
 
     fn chunk(&self, cell: &[u64]) -> ChunkCoords {
@@ -340,7 +359,7 @@ impl BuiltStore {
 
 fn describe(attributes: &mut Value, column: &FinishedColumn) {
     if let Value::Object(attributes) = attributes {
-        column.document.write(attributes);
+        column.describe(attributes);
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) struct VertexCells {
     keys: Vec<u128>,
     starts: Vec<u64>,
     rows: Vec<u32>,
-    /// Bytes of a stored row in each array: `vertices`, then attributes.
+    /// Bytes of a row that waits to be written, in each array: `vertices`, then attributes.
     sizes: Vec<usize>,
     store: ByteStore,
 }
@@ -175,7 +175,12 @@ impl VertexCells {
         self.part(cell, array).map_or(0, |(_, len)| len)
     }
 
-    /// Replaces the contents of `out` with a cell of an array.
+    /// How many rows a cell has.
+    pub fn rows(&self, cell: usize) -> u64 {
+        self.rows.get(cell).map_or(0, |rows| u64::from(*rows))
+    }
+
+    /// Replaces the contents of `out` with a cell of an array, as it waits to be written.
     pub fn read(&self, cell: usize, array: usize, out: &mut Vec<u8>) -> Result<(), GeometryError> {
         out.clear();
         match self.part(cell, array) {

@@ -188,8 +188,9 @@ impl LinkInput<'_> {
     }
 
     /// The attributes of links, now that all are known.
-    pub fn columns(&mut self) -> Vec<FinishedColumn> {
-        std::mem::take(&mut self.columns).into_iter().map(AttributeColumn::finish).collect()
+    pub fn columns(&mut self) -> Result<Vec<FinishedColumn>, GeometryError> {
+        let columns = std::mem::take(&mut self.columns).into_iter();
+        columns.map(|column| column.finish(false)).collect()
     }
 }
 
@@ -337,6 +338,7 @@ impl<'a> LinkSorter<'a> {
                     records.clone().for_each(|record| {
                         column.copy(&record[12 + 8 * width..], &mut encoded);
                     });
+                    limits.fits(column, of_array.len() as u64, &cells.space.chunk(key))?;
                 }
                 array.cells.push(LinkCell { key, start, links: of_array.len() as u64 });
                 cells.store.append(&encoded, limits.spool)?;
@@ -466,13 +468,19 @@ impl LinkCells {
         Ok(true)
     }
 
-    /// Bytes of a part of a cell.
-    pub fn part_len(&self, array: usize, chunk: &[i64], part: LinkPart) -> u64 {
+    /// Bytes of a part of a cell, as it is stored.
+    pub fn part_len(
+        &self,
+        array: usize,
+        chunk: &[i64],
+        part: LinkPart,
+        columns: &[FinishedColumn],
+    ) -> u64 {
         self.find(array, chunk).map_or(0, |(array, cell)| match part {
             LinkPart::Rows => self.rows_len(array, cell),
             LinkPart::Fragments => 44,
             LinkPart::Attribute(number) => {
-                cell.links * self.sizes.get(number).copied().unwrap_or(0) as u64
+                columns.get(number).map_or(0, |column| column.stored_len(cell.links))
             }
         })
     }

@@ -20,6 +20,7 @@ mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod trees;
 
 pub use built::{BuiltGroups, BuiltObjects, BuiltStore, GridArray};
@@ -332,7 +333,9 @@ impl<'a> Builder<'a> {
             (GeometryKind::Points, ..) if !schema.objects => Arrangement::Whole,
             _ => Arrangement::Objects,
         };
-        let columns: Vec<_> = columns.into_iter().map(AttributeColumn::finish).collect();
+        let dictionaries = schema.kind == GeometryKind::Points;
+        let columns = columns.into_iter().map(|column| column.finish(dictionaries));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let mut sizes = vec![schema.axes.len() * form.scalar.size()];
         sizes.extend(columns.iter().map(|column| column.size));
         let mut cells = VertexCells::new(&space, sizes, memory / 8);
@@ -350,6 +353,8 @@ impl<'a> Builder<'a> {
             if let Some(joined) = &mut joined {
                 joined.apply(key, &mut rows, &form, &limits)?;
             }
+            let count = (rows.len() / form.width.max(1)) as u64;
+            columns.iter().try_for_each(|one| limits.fits(one, count, &space.chunk(key)))?;
             assembly.add(&mut cells, key, &rows)?;
             let row = |number: u32| &rows[number as usize * form.width..][..form.width];
             if let Some(places) = &mut places {
@@ -369,14 +374,14 @@ impl<'a> Builder<'a> {
                     sorter.push(key, number, fragment, roots as u32)?;
                 }
             }
-            done += (rows.len() / form.width.max(1)) as u64;
+            done += count;
             progress(done);
         }
         drop((merge, rows, joined));
         let width = if is_path(schema.kind) { 2 } else { schema.kind.link_width() };
         let (mut links, link_columns) = match links {
             Some(mut links) => {
-                let columns = links.columns();
+                let columns = links.columns()?;
                 (Some(links), columns)
             }
             None => (None, Vec::new()),

@@ -52,7 +52,30 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
     if all.is_empty() {
         return Err(Failure::new(format!("{url}: no vertices are stored to plan for")));
     }
-    tell(url, &info, &all, args.json)
+    let rewritten = all.iter().any(|one| one.rewrites());
+    let lost = if rewritten { not_kept(&machine.engine()?, &store, &info)? } else { Vec::new() };
+    tell(url, &info, &all, &lost, args.json)
+}
+
+/// What a store does not have any more after its rows were written again.
+fn not_kept(
+    engine: &Arc<Engine>,
+    store: &VectorStore,
+    info: &VectorInfo,
+) -> Result<Vec<String>, Failure> {
+    let mut lost = Vec::new();
+    let finest = info.levels.first().map_or(0, |finest| finest.level);
+    match Node::open(engine, &store.location().join(&format!("{finest}/groups"))?) {
+        Ok(_) => lost.push("groups".to_owned()),
+        Err(Error::NoNode { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let of = |of: &'static str| info.attributes.iter().filter(move |one| one.of == of);
+    lost.extend(of("fragment").map(|one| format!("attribute {} of fragments", one.name)));
+    if info.levels.len() > 1 {
+        lost.push("coarser levels, which `shardine pyramid` makes".to_owned());
+    }
+    Ok(lost)
 }
 
 /// The arrays of a level that have a cell for each chunk with vertices.
@@ -166,6 +189,12 @@ fn commands(
             if let Some(per_shard) = per_shard {
                 write.push_str(&format!(" --shard {per_shard}"));
             }
+            // Rows have the attributes of their objects as columns.
+            let of_objects = info.attributes.iter().filter(|one| one.of == "object");
+            let names: Vec<&str> = of_objects.map(|one| one.name.as_str()).collect();
+            if !names.is_empty() {
+                write.push_str(&format!(" --object-columns {}", quoted(&names.join(","))));
+            }
             vec![format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url)), write]
         }
         (Action::Reshard, Some(per_shard)) => {
@@ -190,12 +219,20 @@ fn lengths(lengths: &[f64]) -> String {
     lengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(), Failure> {
+fn tell(
+    url: &str,
+    info: &VectorInfo,
+    all: &[Advice],
+    lost: &[String],
+    as_json: bool,
+) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let commands: Vec<&String> = all.iter().flat_map(|advice| &advice.commands).collect();
     if as_json {
         let levels: Vec<Value> = all.iter().map(Advice::to_json).collect();
-        let told = json!({ "kind": info.kind.name(), "levels": levels, "commands": commands });
+        let told = json!({
+            "kind": info.kind.name(), "levels": levels, "commands": commands, "not_kept": lost,
+        });
         writeln!(out, "{told:#}")?;
     } else {
         for advice in all {
@@ -213,6 +250,9 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
                 for (at, command) in commands.iter().enumerate() {
                     line(&mut out, if at == 0 { "to do" } else { "" }, command)?;
                 }
+                if !lost.is_empty() {
+                    line(&mut out, "not kept", lost.join("; "))?;
+                }
             }
         }
     }
@@ -221,6 +261,11 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
 }
 
 impl Advice {
+    /// Whether its commands write the rows again.
+    fn rewrites(&self) -> bool {
+        self.advice.action == Action::Rechunk && !self.commands.is_empty()
+    }
+
     fn write(&self, out: &mut dyn Write, url: &str, info: &VectorInfo) -> io::Result<()> {
         let Self { level, situation, advice, .. } = self;
         line(out, "store", format!("{url}, level {} ({})", level.level, info.kind.name()))?;

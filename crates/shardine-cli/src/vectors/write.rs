@@ -40,7 +40,7 @@ attributes; .npy with positions (N x D); .obj, .ply or .swc. Lines have the colu
 y1, z1, and their other columns are attributes of the line; the rows of a polyline are in order,
 with the same object_id. The edges of a graph or a skeleton are in a file of their own with the
 columns a and b, which are numbers of rows from 0 on; those of a skeleton go from a child (a) to its
-parent (b). --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
+parent (b), and the faces of a mesh in a table have a third column, c. --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
 
 Rows may come in any order, also those of several objects in turns. They are sorted by chunk within
 --memory; what there is no room for is kept in unnamed files with the target, or in the folder of
@@ -76,9 +76,13 @@ pub struct Write {
     /// Compress chunks: zstd:3, blosc:lz4:5, gzip, or none; can be repeated
     #[arg(long, value_name = "CODEC", default_value = "zstd:3")]
     codec: Vec<String>,
-    /// Read the edges of a graph or a skeleton from this CSV file, with columns a and b
+    /// Read the edges of a graph or a skeleton from this CSV file, with columns a and b; or the
+    /// faces of a mesh, with columns a, b and c
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
+    /// Take these columns of INPUT for attributes of objects: the same in all rows of an object
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    object_columns: Vec<String>,
     /// Read attributes of objects from this table: a column object_id, a row per object in any
     /// order, and a column per attribute
     #[arg(long, value_name = "FILE")]
@@ -193,6 +197,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     options.bin = args.bin.as_ref().map(|bin| bin.of(rank));
     options.shard = args.shard.as_ref().and_then(|shard| shard.0.clone());
     options.codec = Some(CodecChoice::Words(args.codec.clone()));
+    options.object_columns = args.object_columns.clone();
     options.spool = args.spool.clone();
     options.overwrite = args.overwrite;
     options.take_over = args.take_over;
@@ -229,7 +234,7 @@ fn open(args: &Write) -> Result<Opened, Failure> {
     let Some(edges) = &args.edges else { return Ok((source, inputs)) };
     let file = File::open(edges).map_err(|error| unreadable(edges, error.into()))?;
     inputs.push(FoundFile::of(edges).map_err(shardine::Error::from)?);
-    let reader = EdgeReader::open(file, options.batch_rows);
+    let reader = EdgeReader::open(file, args.kind.geometry(), options.batch_rows);
     let reader = reader.map_err(|error| unreadable(edges, error))?;
     let joined = WithEdges::new(source, reader).map_err(|error| unreadable(edges, error))?;
     Ok((Box::new(joined), inputs))

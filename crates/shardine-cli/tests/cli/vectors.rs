@@ -1,4 +1,4 @@
-//! `vectors query`: what is said of a store beside its rows.
+//! `vectors query`: what is said of a store beside its rows; `plan` of a store.
 
 use serde_json::json;
 
@@ -65,4 +65,76 @@ fn chunks_that_are_listed_and_gone_are_named() {
     assert!(notes.contains("level 0 says that it has 3 vertices; 2 were found"), "{notes}");
     let refused = folder.refused(&["vectors", "query", "p.zv", "--strict"]);
     assert!(refused.contains("0/vertices lists chunk 1.0.0, for which nothing is stored"));
+}
+
+/// The rows of a store without their order, and its links as the rows that they join.
+fn contents(folder: &Folder, store: &str) -> (String, Vec<String>, Vec<String>) {
+    let files = ["-o", "all.csv", "--edges", "all-edges.csv", "--overwrite"];
+    folder.ok(&[&["vectors", "query", store][..], &files].concat());
+    let text = |name: &str| String::from_utf8(folder.get(name)).unwrap();
+    let (rows, links) = (text("all.csv"), text("all-edges.csv"));
+    let (header, rows) = rows.split_once('\n').unwrap();
+    let rows: Vec<&str> = rows.lines().collect();
+    let link = |line: &str| {
+        line.split(',').map(|row| rows[row.parse::<usize>().unwrap()]).collect::<Vec<_>>().join(" ")
+    };
+    let mut links: Vec<String> = links.lines().skip(1).map(link).collect();
+    let mut rows: Vec<String> = rows.iter().map(|row| (*row).to_owned()).collect();
+    rows.sort();
+    links.sort();
+    (header.to_owned(), rows, links)
+}
+
+#[test]
+fn what_plan_says_makes_a_store_with_the_same_faces_objects_and_attributes() {
+    let folder = Folder::new();
+    // Two sheets of triangles, each vertex in a chunk of its own: too many chunks.
+    let (mut rows, mut faces) = ("x,y,z,object_id,size\n".to_owned(), "a,b,c\n".to_owned());
+    let edge = 102;
+    for at in 0..edge * edge {
+        let (x, y) = (at / edge, at % edge);
+        rows += &format!("{x},{y},0,{},{}\n", x / 51, 1.5 + (x / 51) as f32);
+        if x % 51 < 50 && y + 1 < edge {
+            faces +=
+                &format!("{at},{},{}\n{},{at},{}\n", at + 1, at + edge, at + edge + 1, at + edge);
+        }
+    }
+    folder.put("rows.csv", rows.as_bytes());
+    folder.put("faces.csv", faces.as_bytes());
+    folder.put("groups.csv", b"group,object_id\n0,1\n");
+    let write = ["vectors", "write", "m.zv", "rows.csv", "--kind", "mesh", "--chunk", "1"];
+    let more = ["--edges", "faces.csv", "--object-columns", "size", "--groups", "groups.csv"];
+    folder.ok(&[&write[..], &more, &["--shard", "64,64,1"]].concat());
+    let plan = folder.json(&["plan", "m.zv", "--json"]);
+    assert_eq!(plan["levels"][0]["action"], "rechunk");
+    assert_eq!(plan["not_kept"], json!(["groups"]));
+    assert!(folder.text(&["plan", "m.zv"]).ends_with("not kept     groups\n"));
+    let commands = plan["commands"].as_array().unwrap();
+    assert_eq!(commands.len(), 2);
+    for command in commands {
+        let words: Vec<&str> = command.as_str().unwrap().split(' ').collect();
+        assert_eq!(words[0], "shardine");
+        folder.ok(&words[1..]);
+    }
+    let (before, after) = (contents(&folder, "m.zv"), contents(&folder, "m-new.zv"));
+    assert_eq!((before.0.as_str(), before.1.len()), ("x,y,z,object_id,size", edge * edge));
+    assert_eq!(before.2.len(), faces.lines().count() - 1);
+    assert!(before == after, "the stores differ");
+    let attributes = folder.json(&["vectors", "info", "m-new.zv", "--json"])["attributes"].clone();
+    assert_eq!(attributes.as_array().unwrap().len(), 1);
+    assert_eq!((&attributes[0]["name"], &attributes[0]["of"]), (&json!("size"), &json!("object")));
+    folder.ok(&["verify", "m-new.zv"]);
+}
+
+#[test]
+fn a_column_that_is_to_be_an_attribute_of_objects_must_exist() {
+    let folder = Folder::new();
+    folder.put("p.csv", b"x,y,z,object_id,size\n1,1,1,7,2\n2,2,2,7,2\n15,1,1,8,4\n");
+    let write = ["vectors", "write", "p.zv", "p.csv", "--kind", "points", "--chunk", "10"];
+    let refused = folder.refused(&[&write[..], &["--object-columns", "weight"]].concat());
+    assert!(refused.contains("no column \"weight\""), "{refused}");
+    assert!(!folder.exists("p.zv"));
+    folder.ok(&[&write[..], &["--object-columns", "size"]].concat());
+    let attributes = folder.json(&["vectors", "info", "p.zv", "--json"])["attributes"].clone();
+    assert_eq!(attributes[0]["of"], "object");
 }

@@ -90,10 +90,11 @@ pub fn write_vectors_with(
         None => STREAM.to_owned(),
     };
     let wrong = |error: GeometryError| failed(error, &input, None);
+    let object_columns = options.of_objects(source)?;
     let build = BuildOptions::new(&options.chunk)
         .bin(options.bin.as_deref())
         .memory(options.memory)
-        .object_columns(source.object_columns());
+        .object_columns(&object_columns);
     check_parts(options, inputs)?;
     let spool = FolderSpool::new(options.spool.clone(), target)?;
     let mut builder = Builder::new(&schema, &build, &spool).map_err(wrong)?;

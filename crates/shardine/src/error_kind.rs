@@ -100,6 +100,7 @@ fn of_vectors(error: &VectorsError) -> ErrorKind {
         | VectorsError::Object { .. }
         | VectorsError::Strict(_) => ErrorKind::Damaged,
         VectorsError::Unsupported { .. } => ErrorKind::Unsupported,
+        VectorsError::Undecided { source, .. } => of_store(source),
         VectorsError::NoLevel { .. } | VectorsError::NoSuch { .. } => ErrorKind::NotFound,
         VectorsError::NotAStore
         | VectorsError::Question(_)

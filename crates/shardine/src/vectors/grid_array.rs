@@ -44,7 +44,7 @@ impl GridArray {
         path: &str,
         rank: usize,
     ) -> Result<Option<Self>, Error> {
-        match Node::open(&store.engine, &store.location.join(path)?) {
+        match store.node(path) {
             Ok(node) => Self::of_node(store, path, node, rank).map(Some),
             Err(Error::NoNode { .. }) => Ok(None),
             Err(error) => Err(error),

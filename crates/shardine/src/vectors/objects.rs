@@ -43,8 +43,7 @@ impl ObjectTable {
         path: &str,
         rank: usize,
     ) -> Result<Option<Self>, Error> {
-        let location = store.location.join(path)?;
-        let group = match Node::open(&store.engine, &location) {
+        let group = match store.node(path) {
             Ok(Node::Group(group)) => group,
             Ok(Node::Array(_)) => {
                 let node = path.to_owned();
@@ -326,13 +325,13 @@ impl Members {
 }
 
 fn open_array(store: &VectorStore, path: &str) -> Result<Option<ArrayNode>, Error> {
-    match ArrayNode::open(&store.engine, &store.location.join(path)?) {
-        Ok(array) => Ok(Some(array)),
-        Err(Error::NoNode { .. }) => Ok(None),
-        Err(Error::NotAnArray { .. }) => {
+    match store.node(path) {
+        Ok(Node::Array(array)) => Ok(Some(array)),
+        Ok(Node::Group(_)) => {
             let node = path.to_owned();
             Err(store.wrong(VectorsError::Node { node, expected: "an array" }))
         }
+        Err(Error::NoNode { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

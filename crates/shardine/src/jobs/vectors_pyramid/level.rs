@@ -196,7 +196,8 @@ impl LevelJob<'_> {
             let path = format!("{family}/{name}");
             let node = self.node(&path, source.metadata().clone())?;
             let Some(rows) = kept_rows(&source, &objects.kept) else { continue };
-            let cells = all_cells(&source).map(|cell| (cell, 0));
+            // What is not stored is absent in the new level too, however large the array says it is.
+            let cells = source.objects()?.into_iter().map(|object| (object.cell, 0));
             self.writer(&path, counter).write(&node, cells, &rows)?;
             documents.push((path, source.metadata().to_bytes()));
             any = true;
@@ -258,22 +259,6 @@ impl LevelJob<'_> {
         let engine = self.job.context.engine();
         ArrayNode::from_metadata(engine, &self.job.location.join(path)?, metadata)
     }
-}
-
-/// All cells of the grid of an array, one after the other. One for each 65,536 objects, where
-/// zarr-vectors has made it.
-fn all_cells(array: &ArrayNode) -> impl Iterator<Item = Vec<u64>> {
-    let axes = array.shape().iter().zip(array.cell_shape());
-    let grid: Vec<u64> = axes.map(|(len, cell)| len.div_ceil((*cell).max(1))).collect();
-    let count = grid.iter().fold(1u64, |count, &len| count.saturating_mul(len));
-    (0..count).map(move |number| {
-        let mut rest = number;
-        let mut cell = vec![0; grid.len()];
-        for (at, len) in cell.iter_mut().zip(&grid).rev() {
-            (*at, rest) = (rest % len, rest / len);
-        }
-        cell
-    })
 }
 
 /// The cells of an array in a grid that begins at `origin`.

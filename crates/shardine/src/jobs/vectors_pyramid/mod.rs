@@ -19,9 +19,10 @@ use super::pyramid::{PYRAMID, PYRAMID_MARKER, remove_all};
 use super::span::job_span;
 use super::vectors_write::{Counter, FolderSpool};
 use super::whole::check_walked;
-use crate::vectors::{GeometryKind, VectorStore};
+use crate::vectors::{GeometryKind, VectorStore, WholeLevel};
 use crate::zarr::{DOCUMENT, Group, Node, change_attributes, renew_consolidated_above};
 use crate::{Error, Location};
+use gather::Objects;
 use level::LevelJob;
 use plan::{LevelPlan, MOST_LEVELS, Plan};
 
@@ -78,6 +79,18 @@ fn unfit(store: &VectorStore) -> Option<String> {
     (store.levels().first() != Some(&0)).then(|| "it has no level 0".to_owned())
 }
 
+/// Why no coarser level can be made of the finest.
+fn unfit_level(finest: &Level, store: &VectorStore) -> Option<String> {
+    if finest.chunk_attribute.is_some() {
+        let reason = "its chunks are also cut by an attribute, which zarr-vectors cannot coarsen \
+                      either";
+        return Some(reason.to_owned());
+    }
+    // Levels are planned from the chunks of the store.
+    let own = finest.chunk_shape.as_ref().filter(|own| **own != store.root().chunk_shape)?;
+    Some(format!("level 0 has chunks of {own:?}, other than the store says"))
+}
+
 struct Job<'a> {
     context: &'a JobContext,
     location: &'a Location,
@@ -94,10 +107,7 @@ impl Job<'_> {
             ..PyramidVectorsReport::default()
         };
         let finest = self.level_document(0)?;
-        if finest.is_some_and(|finest| finest.chunk_attribute.is_some()) {
-            let reason = "its chunks are also cut by an attribute, which zarr-vectors cannot \
-                          coarsen either"
-                .to_owned();
+        if let Some(reason) = finest.and_then(|finest| unfit_level(&finest, store)) {
             let at = location.to_string();
             return Err(PyramidVectorsError::Unfit { at, reason }.into());
         }
@@ -186,6 +196,14 @@ impl Job<'_> {
                 left.push(shown.to_owned());
             }
         }
+        let finest = WholeLevel::open(store, 0)?;
+        if finest.objects_present().is_some() {
+            let attributes = finest.object_attributes()?.into_iter();
+            let lost = attributes.filter(|(_, array)| !attributes::is_carried(array));
+            left.extend(lost.map(|(name, _)| {
+                format!("the attribute {name} of objects, whose values are of any length")
+            }));
+        }
         if matches!(
             store.kind(),
             GeometryKind::Graph | GeometryKind::Skeletons | GeometryKind::Mesh
@@ -242,10 +260,24 @@ impl Job<'_> {
             if document.object_sparsity != 1.0 / level.sparsity || chunk != level.chunk {
                 return Ok(false);
             }
+            if level.sparsity > 1.0 && !self.is_drawn(store, level)? {
+                return Ok(false);
+            }
             told.push(LevelJob { job: self, store, plan: level, spool: &spool }.kept()?);
         }
         report.levels = told;
         Ok(true)
+    }
+
+    /// Whether a level has the objects that are drawn for it: no document says by which seed that
+    /// was done.
+    fn is_drawn(&self, store: &VectorStore, level: &LevelPlan) -> Result<bool, Error> {
+        let finer = WholeLevel::open(store, level.level.saturating_sub(1))?;
+        let coarser = WholeLevel::open(store, level.level)?;
+        match Objects::choose(&finer, level.sparsity, self.plan.seed)? {
+            Some(objects) => objects.are_in(&finer, &coarser),
+            None => Ok(true),
+        }
     }
 
     /// Refuses to begin where levels, or other things, are already.

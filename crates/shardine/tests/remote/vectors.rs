@@ -285,7 +285,8 @@ fn a_store_on_a_server_is_judged_as_it_is_on_a_disk() {
         let far = Location::with_options(&format!("s3://judged/{name}"), &options).unwrap();
         copy(&near, &far, &CopyOptions::default()).unwrap();
         assert_eq!(judged(&far), Vec::<String>::new(), "{name}");
-        // Nothing can be listed there: that is said, and nothing is taken for damage.
+        // Nothing can be listed there, so cells may go unchecked; nothing is taken for damage.
+        consolidate(&near).unwrap();
         let url = format!("{}/{name}", web.url().trim_end_matches('/'));
         for found in judged(&Location::parse(&url).unwrap()) {
             assert!(found.starts_with("not-checked"), "{name}: {found}");
@@ -344,6 +345,13 @@ fn a_server_that_refuses_what_it_does_not_have_is_never_taken_to_have_nothing() 
         assert!(error.hint().unwrap().contains("shardine consolidate"), "{name}: {error}");
         // Nothing has to be guessed where all nodes are named.
         consolidate(&near).unwrap();
+        if name == "mesh" {
+            // The only id is 0, so its chunk is not stored, which this server does not say either.
+            let store = VectorStore::open_in(&engine(), &far).unwrap();
+            let error = store.query(&VectorQuery::new()).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+            continue;
+        }
         let (wanted, found) = (counted(&near, 0), counted(&far, 0));
         assert_eq!((found.0, found.1), (wanted.0, wanted.1), "{name}");
     }

@@ -40,12 +40,13 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
         return Err(Failure::new("--chunk: a store of Zarr Vectors has chunks of its own")
             .hint("omit --chunk"));
     }
+    let groups = has_groups(&machine.engine()?, &store, &info)?;
     let mut all = Vec::new();
     for level in &info.levels {
         if args.level.given().is_some_and(|given| given as u64 != level.level) {
             continue;
         }
-        if let Some(advice) = of_level(args, machine, url, &store, &info, level)? {
+        if let Some(advice) = of_level(args, machine, url, &store, &info, groups, level)? {
             all.push(advice);
         }
     }
@@ -53,29 +54,33 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
         return Err(Failure::new(format!("{url}: no vertices are stored to plan for")));
     }
     let rewritten = all.iter().any(|one| one.rewrites());
-    let lost = if rewritten { not_kept(&machine.engine()?, &store, &info)? } else { Vec::new() };
+    let lost = if rewritten { not_kept(&info) } else { Vec::new() };
     tell(url, &info, &all, &lost, args.json)
 }
 
-/// What a store does not have any more after its rows were written again.
-fn not_kept(
+/// Whether the finest level has groups of objects.
+fn has_groups(
     engine: &Arc<Engine>,
     store: &VectorStore,
     info: &VectorInfo,
-) -> Result<Vec<String>, Failure> {
-    let mut lost = Vec::new();
-    let finest = info.levels.first().map_or(0, |finest| finest.level);
-    match Node::open(engine, &store.location().join(&format!("{finest}/groups"))?) {
-        Ok(_) => lost.push("groups".to_owned()),
-        Err(Error::NoNode { .. }) => {}
-        Err(error) => return Err(error.into()),
+) -> Result<bool, Failure> {
+    let Some(finest) = info.levels.first().filter(|finest| finest.objects.is_some()) else {
+        return Ok(false);
+    };
+    match Node::open(engine, &store.location().join(&format!("{}/groups", finest.level))?) {
+        Ok(_) => Ok(true),
+        Err(Error::NoNode { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    let of = |of: &'static str| info.attributes.iter().filter(move |one| one.of == of);
-    lost.extend(of("fragment").map(|one| format!("attribute {} of fragments", one.name)));
-    if info.levels.len() > 1 {
-        lost.push("coarser levels, which `shardine pyramid` makes".to_owned());
-    }
-    Ok(lost)
+}
+
+/// What a store does not have any more after its rows were written again.
+fn not_kept(info: &VectorInfo) -> Vec<String> {
+    let lost = info.attributes.iter().filter(|one| matches!(one.of, "fragment" | "group"));
+    let lost = lost.map(|one| format!("attribute {} of {}s", one.name, one.of));
+    let levels = (info.levels.len() > 1)
+        .then(|| "coarser levels, which `shardine pyramid` makes".to_owned());
+    lost.chain(levels).collect()
 }
 
 /// The arrays of a level that have a cell for each chunk with vertices.
@@ -113,6 +118,7 @@ fn of_level(
     url: &str,
     store: &VectorStore,
     info: &VectorInfo,
+    groups: bool,
     level: &LevelInfo,
 ) -> Result<Option<Advice>, Failure> {
     let arrays = arrays(&machine.engine()?, store, level.level)?;
@@ -148,7 +154,7 @@ fn of_level(
     // All levels are packed and written by one command.
     let is_finest = info.levels.first().is_some_and(|finest| finest.level == level.level);
     let commands = match is_finest {
-        true => commands(url, info, &advice, situation.cells.current.as_ref(), local),
+        true => commands(url, info, groups, &advice, situation.cells.current.as_ref(), local),
         false => Vec::new(),
     };
     let path = array.location().to_string();
@@ -160,6 +166,7 @@ fn of_level(
 fn commands(
     url: &str,
     info: &VectorInfo,
+    groups: bool,
     advice: &VectorRecommendation,
     current: Option<&Current>,
     local: bool,
@@ -195,7 +202,13 @@ fn commands(
             if !names.is_empty() {
                 write.push_str(&format!(" --object-columns {}", quoted(&names.join(","))));
             }
-            vec![format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url)), write]
+            let mut query =
+                format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url));
+            if groups {
+                query.push_str(" --groups-table groups.csv");
+                write.push_str(" --groups groups.csv");
+            }
+            vec![query, write]
         }
         (Action::Reshard, Some(per_shard)) => {
             let verb = if is_sharded { "reshard" } else { "shard" };

@@ -101,14 +101,13 @@ fn what_plan_says_makes_a_store_with_the_same_faces_objects_and_attributes() {
     }
     folder.put("rows.csv", rows.as_bytes());
     folder.put("faces.csv", faces.as_bytes());
-    folder.put("groups.csv", b"group,object_id\n0,1\n");
+    folder.put("given.csv", b"group,object_id\n2,1\n0,1\n2,0\n");
     let write = ["vectors", "write", "m.zv", "rows.csv", "--kind", "mesh", "--chunk", "1"];
-    let more = ["--edges", "faces.csv", "--object-columns", "size", "--groups", "groups.csv"];
+    let more = ["--edges", "faces.csv", "--object-columns", "size", "--groups", "given.csv"];
     folder.ok(&[&write[..], &more, &["--shard", "64,64,1"]].concat());
     let plan = folder.json(&["plan", "m.zv", "--json"]);
     assert_eq!(plan["levels"][0]["action"], "rechunk");
-    assert_eq!(plan["not_kept"], json!(["groups"]));
-    assert!(folder.text(&["plan", "m.zv"]).ends_with("not kept     groups\n"));
+    assert_eq!(plan["not_kept"], json!([]));
     let commands = plan["commands"].as_array().unwrap();
     assert_eq!(commands.len(), 2);
     for command in commands {
@@ -123,7 +122,16 @@ fn what_plan_says_makes_a_store_with_the_same_faces_objects_and_attributes() {
     let attributes = folder.json(&["vectors", "info", "m-new.zv", "--json"])["attributes"].clone();
     assert_eq!(attributes.as_array().unwrap().len(), 1);
     assert_eq!((&attributes[0]["name"], &attributes[0]["of"]), (&json!("size"), &json!("object")));
+    let groups = ["--groups-table", "again.csv"];
+    folder.ok(&[&["vectors", "query", "m-new.zv"][..], &groups].concat());
+    assert_eq!(folder.get("again.csv"), b"group,object_id\n0,1\n2,0\n2,1\n");
     folder.ok(&["verify", "m-new.zv"]);
+    folder.ok(&["pyramid", "m.zv", "--coarsen", "4"]);
+    let told = folder.text(&["plan", "m.zv"]);
+    assert!(
+        told.ends_with("not kept     coarser levels, which `shardine pyramid` makes\n"),
+        "{told}"
+    );
 }
 
 #[test]

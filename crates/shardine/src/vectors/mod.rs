@@ -25,6 +25,7 @@ mod by_object;
 mod cells;
 mod error;
 mod grid_array;
+mod groups;
 mod info;
 mod level;
 mod links;

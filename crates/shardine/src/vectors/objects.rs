@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
 use shardine_codec::ElementSize;
 use shardine_geometry::zarr_vectors::{
     Block, FragmentRef, Manifest, ManifestRows, ObjectIndex, PayloadError,
 };
 
 use super::error::VectorsError;
+use super::groups::Members;
 use super::store::{VectorStore, wrong};
 use crate::zarr::{ArrayNode, Node};
 use crate::{Error, Location, Region};
@@ -273,58 +273,7 @@ impl ObjectTable {
     }
 }
 
-/// The objects of groups.
-#[derive(Debug, Default)]
-pub(super) struct Members {
-    /// In ascending order.
-    ids: Vec<i64>,
-    ranges: Vec<Range<i64>>,
-}
-
-impl Members {
-    fn has(&self, id: i64) -> bool {
-        self.ids.binary_search(&id).is_ok() || self.ranges.iter().any(|range| range.contains(&id))
-    }
-
-    /// Reads the objects of the given groups of a level.
-    pub(super) fn read(store: &VectorStore, level: u64, groups: &[u64]) -> Result<Self, Error> {
-        let path = format!("{level}/groups");
-        let Some(array) = open_array(store, &path)? else {
-            return Err(store.wrong(VectorsError::Question("the store has no groups".to_owned())));
-        };
-        let wrong_node =
-            |expected| store.wrong(VectorsError::Node { node: path.clone(), expected });
-        if array.shape().len() != 1 || array.data_type().size() != ElementSize::Variable {
-            return Err(wrong_node("a list of bytes of variable length"));
-        }
-        let ranges = array.metadata().attributes().get("group_ranges");
-        let mut members = Self::default();
-        for group in groups {
-            if array.shape().first().is_none_or(|rows| group >= rows) {
-                let id = i64::try_from(*group).unwrap_or(i64::MAX);
-                return Err(store.wrong(VectorsError::NoSuch { what: "group", id }));
-            }
-            if let Some(range) = ranges.and_then(|ranges| ranges.get(group.to_string())) {
-                let number = |at: usize| range.get(at).and_then(Value::as_i64);
-                let (Some(start), Some(stop)) = (number(0), number(1)) else {
-                    return Err(wrong_node("given group_ranges of two numbers each"));
-                };
-                members.ranges.push(start..stop);
-                continue;
-            }
-            let read = array.read_many_variable(&[Region::of_box(&[*group], &[1])])?;
-            let (ids, rest) = read.get(0).unwrap_or_default().as_chunks::<8>();
-            if !rest.is_empty() {
-                return Err(wrong_node("lists of int64"));
-            }
-            members.ids.extend(ids.iter().map(|id| i64::from_le_bytes(*id)));
-        }
-        members.ids.sort_unstable();
-        Ok(members)
-    }
-}
-
-fn open_array(store: &VectorStore, path: &str) -> Result<Option<ArrayNode>, Error> {
+pub(super) fn open_array(store: &VectorStore, path: &str) -> Result<Option<ArrayNode>, Error> {
     match store.node(path) {
         Ok(Node::Array(array)) => Ok(Some(array)),
         Ok(Node::Group(_)) => {

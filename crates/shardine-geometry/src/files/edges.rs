@@ -1,6 +1,6 @@
 //! Edges between the rows of another file, as CSV with the columns `a` and `b`.
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, Write};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Fields};
 use csv::Writer;
 
 use super::columns::{FlatColumn, Values, flat_fields};
-use super::csv_read::{CSV, CsvRows, Guess};
+use super::csv_read::{CSV, CsvRows, guess_columns};
 use super::csv_write::{failed, flat_columns, writer};
 use super::{cannot_hold, invalid};
 use crate::{
@@ -36,16 +36,7 @@ impl<R: Read + Seek> EdgeReader<R> {
     /// are given at once.
     pub fn open(mut input: R, batch_rows: usize) -> Result<Self, GeometryError> {
         let batch_rows = batch_rows.max(1);
-        let start = input.stream_position()?;
-        let mut rows = CsvRows::new(&mut input, batch_rows)?;
-        let names = rows.names();
-        let mut guesses = vec![Guess::default(); names.0.len()];
-        while let Some(record) = rows.next_record()? {
-            for (guess, cell) in guesses.iter_mut().zip(record) {
-                guess.look_at(cell);
-            }
-        }
-        input.seek(SeekFrom::Start(start))?;
+        let (names, guesses) = guess_columns(&mut input, batch_rows)?;
         let mut rows = CsvRows::new(input, batch_rows)?;
         let mut fields = Vec::new();
         for end in ENDS {
@@ -147,6 +138,10 @@ impl<S: GeometrySource, R: Read> GeometrySource for WithEdges<S, R> {
 
     fn object_columns(&self) -> &[String] {
         self.vertices.object_columns()
+    }
+
+    fn bounds(&mut self) -> Result<Option<[Vec<f64>; 2]>, GeometryError> {
+        self.vertices.bounds()
     }
 }
 

@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use serde_json::Value;
 use shardine_codec::ElementSize;
-use shardine_geometry::zarr_vectors::{
-    Block, FragmentRef, Manifest, ManifestRows, ObjectIndex, PayloadError,
-};
+use shardine_geometry::zarr_vectors::{Block, Manifest, ManifestRows, ObjectIndex, PayloadError};
 
 use super::error::VectorsError;
+use super::manifests::{Manifests, NotManifests};
 use super::store::{VectorStore, wrong};
 use crate::zarr::{ArrayNode, Node};
 use crate::{Error, Location, Region};
@@ -24,13 +23,6 @@ pub(super) struct ObjectTable {
     store: Location,
     ids: Option<ArrayNode>,
     manifests: Manifests,
-}
-
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each level")]
-enum Manifests {
-    Bytes(ArrayNode),
-    Dense { spans: ArrayNode, blocks: ArrayNode },
 }
 
 /// Takes the blocks of objects: the number of the row among those asked for, and the block.
@@ -82,22 +74,8 @@ impl ObjectTable {
             Err(wrong(&self.store, VectorsError::Node { node, expected }))
         };
         let is_int64 = |array: &ArrayNode| array.data_type().name() == "int64";
-        let rank = self.document.rank as u64;
-        match &self.manifests {
-            Manifests::Bytes(bytes) => {
-                let variable = bytes.data_type().size() == ElementSize::Variable;
-                if bytes.shape().len() != 1 || !variable {
-                    return wrong_array("manifests", "a list of bytes of variable length");
-                }
-            }
-            Manifests::Dense { spans, blocks } => {
-                if !is_int64(spans) || !matches!(spans.shape(), [_, 2]) {
-                    return wrong_array("manifest_spans", "int64 with two columns");
-                }
-                if !is_int64(blocks) || !matches!(blocks.shape(), [_, n] if *n == rank + 1) {
-                    return wrong_array("manifest_blocks", "int64, chunks and fragments");
-                }
-            }
+        if let Err(NotManifests { name, expected, .. }) = self.manifests.check(self.document.rank) {
+            return wrong_array(name, expected);
         }
         if let Some(ids) = &self.ids
             && (!is_int64(ids) || ids.shape() != [self.rows()])
@@ -109,11 +87,7 @@ impl ObjectTable {
 
     /// How many objects it has rows for.
     pub(super) fn rows(&self) -> u64 {
-        let array = match &self.manifests {
-            Manifests::Bytes(bytes) => bytes,
-            Manifests::Dense { spans, .. } => spans,
-        };
-        array.shape().first().copied().unwrap_or(0)
+        self.manifests.rows()
     }
 
     /// The ids of rows.
@@ -253,14 +227,8 @@ impl ObjectTable {
             let mut found = found.chunks_exact(columns as usize);
             for (at, (span, (_, id))) in (at..).zip(part.iter().zip(&rows[at..])) {
                 for block in found.by_ref().take(span.count as usize) {
-                    let Some((fragment, chunk)) = block.split_last() else { continue };
-                    let fragment = u64::try_from(*fragment).map_err(|_| {
-                        let what = "a fragment of a manifest".to_owned();
-                        let rule = "which must not be negative";
-                        self.wrong(*id, PayloadError::Number { what, value: *fragment, rule })
-                    })?;
-                    let fragments = FragmentRef::Single(fragment);
-                    each(done + at, Block { chunk: chunk.into(), fragments })?;
+                    let block = Block::of_row(block).map_err(|error| self.wrong(*id, error))?;
+                    each(done + at, block)?;
                 }
             }
             at += count;

@@ -2,27 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use shardine_codec::ElementSize;
 use shardine_geometry::zarr_vectors::rules::{self, RuleKind, Violation};
-use shardine_geometry::zarr_vectors::{Block, FragmentRef, ManifestRows, ObjectIndex, chunk_key};
+use shardine_geometry::zarr_vectors::{Block, ManifestRows, ObjectIndex, chunk_key};
 use shardine_store::Key;
 
 use super::level::LevelCheck;
 use super::{Nodes, StoreCheck};
 use crate::jobs::check::vectors::each_block;
 use crate::jobs::check::{Finding, FindingKind, Limit};
+use crate::vectors::Manifests;
 use crate::zarr::{Group, Node};
 use crate::{ArrayNode, Error, ErrorKind, Location, Region};
 
 /// How many rows of numbers are read at a time.
 const AT_ONCE: u64 = 1 << 16;
-
-/// The manifests of a level.
-#[expect(clippy::large_enum_variant, reason = "there is one for each level")]
-enum Manifests {
-    Bytes(ArrayNode),
-    Dense { spans: ArrayNode, blocks: ArrayNode },
-}
 
 /// What was seen of manifests.
 #[derive(Default)]
@@ -93,8 +86,8 @@ impl StoreCheck<'_, '_> {
                 return Ok(None);
             }
         };
-        if let Err((at, reason)) = manifests.check(level.rank) {
-            refuse(&at, reason);
+        if let Err(wrong) = manifests.check(level.rank) {
+            refuse(wrong.array.location(), format!("must be {}", wrong.expected));
             return Ok(None);
         }
         let rows = manifests.rows();
@@ -312,12 +305,10 @@ impl StoreCheck<'_, '_> {
                     }
                 };
                 let wrong = found.chunks_exact(columns as usize).find_map(|block| {
-                    let (fragment, chunk) = block.split_last()?;
-                    let Ok(fragment) = u64::try_from(*fragment) else {
-                        return Some(format!("it has fragment {fragment}"));
-                    };
-                    let fragments = FragmentRef::Single(fragment);
-                    level.table.take(&Block { chunk: chunk.into(), fragments }).err()
+                    match Block::of_row(block) {
+                        Ok(block) => level.table.take(&block).err(),
+                        Err(error) => Some(error.to_string()),
+                    }
                 });
                 if let Some(reason) = wrong {
                     self.tell_manifest(place, row, &reason, seen);
@@ -370,43 +361,4 @@ fn object_of(array: &ArrayNode, row: u64) -> Option<Key> {
         *first = row / (*len).max(1);
     }
     array.chunks.packing.key(&place).ok()
-}
-
-impl Manifests {
-    fn array(&self) -> &ArrayNode {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Dense { spans, .. } => spans,
-        }
-    }
-
-    fn rows(&self) -> u64 {
-        self.array().shape().first().copied().unwrap_or(0)
-    }
-
-    /// Whether the arrays are those of manifests; which one is not, and why.
-    fn check(&self, rank: usize) -> Result<(), (Location, String)> {
-        let wrong = |array: &ArrayNode, what: &str| {
-            Err((array.location().clone(), format!("must be {what}")))
-        };
-        let is_int64 = |array: &ArrayNode| array.data_type().name() == "int64";
-        match self {
-            Self::Bytes(bytes) => {
-                let variable = bytes.data_type().size() == ElementSize::Variable;
-                if bytes.shape().len() != 1 || !variable {
-                    return wrong(bytes, "a list of bytes of variable length");
-                }
-            }
-            Self::Dense { spans, blocks } => {
-                if !is_int64(spans) || !matches!(spans.shape(), [_, 2]) {
-                    return wrong(spans, "int64 with two columns");
-                }
-                let columns = rank as u64 + 1;
-                if !is_int64(blocks) || !matches!(blocks.shape(), [_, n] if *n == columns) {
-                    return wrong(blocks, "int64, chunks and fragments");
-                }
-            }
-        }
-        Ok(())
-    }
 }

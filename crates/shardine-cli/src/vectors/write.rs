@@ -12,7 +12,7 @@ use shardine::files::FoundFile;
 use shardine::jobs::{
     ObjectTables, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
 };
-use shardine_geometry::files::{EdgeReader, FileFormat, ReadOptions, WithEdges};
+use shardine_geometry::files::{EdgeReader, FileFormat, FileRows, ReadOptions, WithEdges};
 use shardine_geometry::zarr_vectors::Scalar;
 use shardine_geometry::{
     GROUP, GeometryError, GeometryKind, GeometrySource, OBJECT_ID, TableSource,
@@ -97,8 +97,9 @@ pub struct Write {
     /// Replace an existing data set at the target
     #[arg(long)]
     overwrite: bool,
-    /// Write only part I of N, so that N processes can share the work, in any order. Each reads and
-    /// sorts all rows. The last one finishes the store; `finish` only finishes it
+    /// Write only part I of N, so that N processes can share the work, in any order. Each reads all
+    /// rows, and sorts those of its shards. The last one finishes the store; `finish` only finishes
+    /// it
     #[arg(long, value_name = "I/N|finish", help_heading = "Job")]
     part: Option<Part>,
     /// Take over from another process, if it cannot be determined here whether it is still running
@@ -223,10 +224,11 @@ fn open(args: &Write) -> Result<Opened, Failure> {
     if let Some(name) = &args.dtype {
         options = options.coordinate(coordinate(name)?.arrow());
     }
-    let file = File::open(path).map_err(|error| unreadable(path, error.into()))?;
+    let input = path.clone();
+    let source = FileRows::open(format, &options, move || File::open(&input));
+    let source = source.map_err(|error| unreadable(path, error))?;
     let mut inputs = vec![FoundFile::of(path).map_err(shardine::Error::from)?];
-    let source = format.open(file, &options).map_err(|error| unreadable(path, error))?;
-    let Some(edges) = &args.edges else { return Ok((source, inputs)) };
+    let Some(edges) = &args.edges else { return Ok((Box::new(source), inputs)) };
     let file = File::open(edges).map_err(|error| unreadable(edges, error.into()))?;
     inputs.push(FoundFile::of(edges).map_err(shardine::Error::from)?);
     let reader = EdgeReader::open(file, options.batch_rows);
@@ -274,6 +276,7 @@ fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), F
         put("format", json!("zarr-vectors"));
         put("kind", json!(report.kind));
         put("vertices", json!(report.vertices));
+        put("rows_sorted", json!(report.rows_sorted));
         put("links", json!(report.links));
         put("objects", json!(report.objects));
         put("chunks", json!(report.chunks));

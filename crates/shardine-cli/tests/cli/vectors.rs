@@ -1,5 +1,9 @@
 //! `vectors query`: what is said of a store beside its rows.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::support::Folder;
@@ -56,7 +60,7 @@ fn a_wrong_list_costs_no_points_and_is_said_beside_the_answer() {
 fn chunks_that_are_listed_and_gone_are_named() {
     let folder = points();
     for array in ["vertices", "vertex_fragments"] {
-        std::fs::remove_file(folder.path(&format!("p.zv/0/{array}/c/1/0/0"))).unwrap();
+        fs::remove_file(folder.path(&format!("p.zv/0/{array}/c/1/0/0"))).unwrap();
     }
     let summary = folder.json(&["vectors", "query", "p.zv", "--json"]);
     assert_eq!(summary["vertices"], json!(2));
@@ -65,4 +69,71 @@ fn chunks_that_are_listed_and_gone_are_named() {
     assert!(notes.contains("level 0 says that it has 3 vertices; 2 were found"), "{notes}");
     let refused = folder.refused(&["vectors", "query", "p.zv", "--strict"]);
     assert!(refused.contains("0/vertices lists chunk 1.0.0, for which nothing is stored"));
+}
+
+/// Points with words and numbers in a grid of chunks.
+fn rows() -> Vec<u8> {
+    let mut rows = "x,y,word,number\n".to_owned();
+    for row in 0..300 {
+        let word = ["one", "two", ""][row % 3];
+        rows += &format!("{},{},{word},{}\n", (row * 37) % 80, (row * 13) % 60, row as f64 / 4.0);
+    }
+    rows.into_bytes()
+}
+
+#[test]
+fn parts_of_a_file_sort_their_own_rows_and_make_the_same_store() {
+    let folder = Folder::new();
+    folder.put("rows.csv", &rows());
+    let write = |store: &str, part: &[&str]| {
+        let write = ["vectors", "write", store, "rows.csv", "--kind", "points", "--json"];
+        let form = ["--chunk", "10", "--shard", "2"];
+        folder.json(&[&write[..], &form, part].concat())
+    };
+    assert_eq!(write("whole.zv", &[])["rows_sorted"], json!(300));
+    let mut sorted = Vec::new();
+    for part in ["2/3", "1/3", "3/3"] {
+        let report = write("parts.zv", &["--part", part]);
+        sorted.push(report["rows_sorted"].as_u64().unwrap());
+    }
+    assert_eq!(sorted.iter().sum::<u64>(), 300, "{sorted:?}");
+    assert!(sorted.iter().all(|rows| *rows > 20), "{sorted:?}");
+    let files = |store: &str| {
+        let (mut files, mut waiting) = (BTreeMap::new(), vec![folder.path(store)]);
+        while let Some(next) = waiting.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.strip_prefix(folder.path(store)).unwrap().to_owned();
+                match path.is_dir() {
+                    true => waiting.push(path),
+                    false => drop(files.insert(name, fs::read(path).unwrap())),
+                }
+            }
+        }
+        // It has the name of the store.
+        files.remove(Path::new("zarr.json")).unwrap();
+        files
+    };
+    assert!(files("whole.zv") == files("parts.zv"));
+}
+
+#[test]
+fn levels_are_made_by_parts_and_in_a_new_store() {
+    let folder = points();
+    let pyramid = |more: &[&str]| {
+        let pyramid = ["pyramid", "p.zv", "--coarsen", "2", "--levels", "2"];
+        folder.text(&[&pyramid[..], more].concat())
+    };
+    let said = pyramid(&["-o", "new.zv", "--part", "1/2"]);
+    assert!(said.contains("part 1/2 is done; part 2 has not finished yet"), "{said}");
+    assert!(!folder.exists("new.zv/zarr.json"));
+    let said = pyramid(&["-o", "new.zv", "--part", "2/2"]);
+    assert!(said.contains("new.zv/1: 1 vertex in 1 chunk"), "{said}");
+    assert!(!folder.exists("p.zv/1") && !folder.exists("new.zv/.shardine-pyramid.json"));
+    let said = pyramid(&["-o", "new.zv", "--part", "2/2"]);
+    assert!(said.contains("nothing was done"), "{said}");
+    pyramid(&["--part", "1/1"]);
+    assert_eq!(folder.get("p.zv/1/vertices/c/0/0/0"), folder.get("new.zv/1/vertices/c/0/0/0"));
+    let refused = folder.refused(&["pyramid", "p.zv", "-o", "x.zv", "--task-size", "1MiB"]);
+    assert!(refused.contains("--task-size cannot be used with Zarr Vectors"), "{refused}");
 }

@@ -11,6 +11,7 @@
 //!
 //! Nothing here opens a file: callers give what they have opened, and say what it is.
 
+mod again;
 mod columns;
 mod csv_read;
 mod csv_write;
@@ -27,6 +28,7 @@ mod table;
 #[cfg(feature = "tables")]
 mod tables;
 
+pub use again::FileRows;
 pub use csv_read::CsvReader;
 pub use csv_write::CsvWriter;
 pub use edges::{EdgeReader, EdgeWriter, WithEdges};

@@ -30,7 +30,7 @@ pub use build::{
     BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, GridArray, ObjectArray,
 };
 pub use coarse::{
-    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, FineChunk,
+    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, CoarseShare, FineChunk,
     choose_objects, kept_objects,
 };
 pub use documents::{

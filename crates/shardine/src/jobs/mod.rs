@@ -11,7 +11,7 @@
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`pyramid`], [`pyramid_to`] | the lower levels of an image, in one pass over the finest |
-//! | [`pyramid_vectors`] | the coarser levels of a Zarr Vectors store |
+//! | [`pyramid_vectors`], [`pyramid_vectors_to`] | the coarser levels of a Zarr Vectors store |
 //! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
@@ -98,7 +98,7 @@ pub use shardine_remote::abort_unfinished_uploads;
 pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use vectors_pyramid::{
     PyramidVectorsError, PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport,
-    pyramid_vectors,
+    pyramid_vectors, pyramid_vectors_to,
 };
 pub use vectors_write::{
     ObjectTables, WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,

@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod parts;
+mod to;
+
 use std::fs;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -139,7 +144,7 @@ fn stopped(place: &Location, after: u64) -> Result<PyramidVectorsReport, Error> 
 
 #[test]
 fn a_run_that_is_stopped_anywhere_shows_whole_levels_and_is_resumed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::trees::folder();
     let whole = Location::parse(folder.path().join("whole").to_str().unwrap()).unwrap();
     paths(&whole);
     let done = make(&whole).unwrap();

@@ -22,6 +22,7 @@ pub struct BuiltStore {
     pub(super) scalar: Scalar,
     pub(super) options: BuildOptions,
     pub(super) vertices: u64,
+    pub(super) rows_kept: u64,
     pub(super) bounds: [Vec<f64>; 2],
     pub(super) origin: ChunkCoords,
     pub(super) shape: Vec<u64>,
@@ -55,6 +56,11 @@ impl BuiltStore {
     /// How many vertices there are.
     pub fn vertices(&self) -> u64 {
         self.vertices
+    }
+
+    /// How many rows were put together: all, or those of the chunks that were to be kept.
+    pub fn rows_kept(&self) -> u64 {
+        self.rows_kept
     }
 
     /// How many links are stored, those between pieces of a path included.
@@ -165,9 +171,7 @@ impl BuiltStore {
     /// The chunks that an array has cells for, in order.
     pub fn chunks(&self, array: &GridArray) -> Vec<ChunkCoords> {
         match array.part {
-            ArrayPart::Vertices(_) => {
-                (0..self.cells.len()).filter_map(|cell| self.cells.chunk(cell)).collect()
-            }
+            ArrayPart::Vertices(_) => self.cells.chunks().collect(),
             ArrayPart::Links(number, _) => {
                 self.links.iter().flat_map(|links| links.chunks(number)).collect()
             }

@@ -34,8 +34,11 @@ pub struct WriteVectorsOptions {
     pub overwrite: bool,
     /// Take over from a killed process that was writing the target in an object store.
     pub take_over: bool,
-    /// Write only this part; other processes write the others. Each of them reads and sorts all
-    /// rows.
+    /// Write only this part; other processes write the others. Each of them reads all rows: twice, if
+    /// the source can tell its bounds first ([`GeometrySource::bounds`]), and then it sorts only the
+    /// rows of its own shards. Otherwise it reads them once, and sorts all.
+    ///
+    /// [`GeometrySource::bounds`]: shardine_geometry::GeometrySource::bounds
     pub part: Option<Part>,
 }
 
@@ -143,6 +146,8 @@ pub struct WriteVectorsReport {
     pub kind: &'static str,
     /// How many vertices there are.
     pub vertices: u64,
+    /// How many rows this process has sorted and put together: all, or those of its part.
+    pub rows_sorted: u64,
     /// How many links are stored, those between the pieces of a path included.
     pub links: u64,
     /// How many objects there are; `None` for points without ids.

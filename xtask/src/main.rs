@@ -105,10 +105,11 @@ cargo xtask <command>
       Times making all levels of an image of 1 GiB beside TensorStore, ome-zarr-py, ngff-zarr,
       igneous and a floor; what it measures is in docs/bench/pyramid.md.
 
-  bench --vectors [--rounds N] [--points N] [--only write,read,...] [--limit SECONDS] [--out FOLDER]
+  bench --vectors [--rounds N] [--only write,read,...] [--limit SECONDS] [--compared N] [--out FOLDER]
+  bench --vectors --points N [--out FOLDER]
       Times writing, reading, boxes, shard, unshard and reshard of a million points in 21,339 chunks
-      beside zarr-vectors; with --points, the curve of time over size up to N points, within
-      --memory 512MiB. The report is docs/bench/vectors-results.md.
+      (or of N) beside zarr-vectors; with --points, Shardine alone on 1, 10, .. million points up to
+      N, within --memory 512MiB. Each writes its half of docs/bench/vectors.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than

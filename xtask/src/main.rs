@@ -20,6 +20,7 @@ mod instructions;
 mod ome_peers;
 mod planted_damage;
 mod precomputed_peers;
+mod python;
 mod repack_peers;
 mod servers;
 mod shell;

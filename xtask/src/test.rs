@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
     differential, docs, geometry_files, hygiene, ome_peers, planted_damage, precomputed_peers,
-    repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
+    python, repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -72,7 +72,14 @@ const STEPS: &[Step] = &[
         about: "the Python implementations are installed",
         seconds: 1,
         installed: true,
-        run: python,
+        run: peers,
+    },
+    Step {
+        name: "python",
+        about: "the Python package indexes like numpy, and survives forks, threads and Ctrl-C",
+        seconds: 120,
+        installed: true,
+        run: python::run,
     },
     Step {
         name: "planted-damage",
@@ -341,6 +348,7 @@ pub fn install() -> Result {
     venv::ensure_precomputed()?;
     venv::ensure_vectors()?;
     venv::ensure_geometry()?;
+    venv::ensure_python()?;
     ome_peers::ensure()?;
     repack_peers::ensure_zarrita()
 }
@@ -399,6 +407,6 @@ fn test() -> Result {
     Cmd::cargo(TEST).run()
 }
 
-fn python() -> Result {
+fn peers() -> Result {
     venv::ensure().map(|_| ())
 }

@@ -34,7 +34,7 @@ pub fn long<T: Send>(
 ) -> PyResult<T> {
     let token = CancelToken::new();
     let outcome = thread::scope(|scope| {
-        let (done, ended) = sync_channel(1);
+        let (done, mut ended) = sync_channel(1);
         let cancel = &token;
         let worker = thread::Builder::new().name("shardine-call".to_owned());
         let spawned = worker.spawn_scoped(scope, move || {
@@ -45,7 +45,9 @@ pub fn long<T: Send>(
         spawned?;
         let mut raised = None;
         loop {
-            match py.detach(|| ended.recv_timeout(LOOK)) {
+            // Exclusive, as a receiver cannot be shared with another thread.
+            let ended = &mut ended;
+            match py.detach(move || ended.recv_timeout(LOOK)) {
                 Ok(outcome) => return Ok((outcome, raised)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {

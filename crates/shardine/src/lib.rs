@@ -155,7 +155,7 @@ pub use shardine_engine::shard;
 use shardine_engine::{keyed, layout, memory, selection, source};
 pub use shardine_store as store;
 
-pub use array::{Array, HeldArray};
+pub use array::{Array, HeldArray, Pick};
 pub use builder::ArrayBuilder;
 pub use codec_words::CodecChoice;
 pub use dataset::{open, open_in};

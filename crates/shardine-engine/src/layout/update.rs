@@ -199,6 +199,11 @@ impl Layout {
         let Some((first, between)) = before.split_first() else {
             return self.update(context, old, last, out);
         };
+        if let Self::Chunk(leaf) = self
+            && let Some(len) = leaf.codec.stored().byte_len()
+        {
+            return leaf.update_fixed(context, old, updates, len, out);
+        }
         let mut merged = context.take_buffer();
         let mut stored = self.update(context, old, first, &mut merged)?.stored;
         for update in between {
@@ -221,12 +226,23 @@ impl Leaf {
         update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, EncodeError> {
-        let to = self.selected(update.selection);
-        let Some(len) = self.codec.stored().byte_len() else {
-            return self.update_variable(context, old, update, out);
-        };
+        match self.codec.stored().byte_len() {
+            Some(len) => self.update_fixed(context, old, std::slice::from_ref(update), len, out),
+            None => self.update_variable(context, old, update, out),
+        }
+    }
+
+    /// Updates a chunk of fixed-size elements, `len` bytes, encoding it once for all updates.
+    fn update_fixed(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        updates: &[Update<'_>],
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome, EncodeError> {
         let mut elements = context.take_filled(len)?;
-        let store = self.merge(context, old, update, &to, &mut elements)?;
+        let store = self.merge(context, old, updates, &mut elements)?;
         if store {
             self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
         }
@@ -234,30 +250,37 @@ impl Leaf {
         Ok(Outcome::of_chunk(store))
     }
 
-    /// Fills `elements` with the chunk's elements after the update, in stored order; returns
-    /// whether there is anything to store.
+    /// Fills `elements` with the chunk's elements after updates, in stored order; returns whether
+    /// there is anything to store.
     fn merge(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        update: &Update<'_>,
-        to: &Placement,
+        updates: &[Update<'_>],
         elements: &mut [u8],
     ) -> Result<bool, EncodeError> {
         let spec = self.codec.spec();
-        match old {
+        // Whatever comes before an update that covers everything is overwritten.
+        let covering = updates.iter().rposition(Update::covers_all);
+        let updates = &updates[covering.unwrap_or(0)..];
+        let covers_padding = |update: &Update<'_>| update.bounds == spec.shape;
+        match old.filter(|_| covering.is_none()) {
             Some(old) => {
                 self.codec.decode_into(context, old, elements).map_err(DecodeError::from)?;
             }
-            None if update.covers_all() && update.bounds == spec.shape => {}
+            None if covering.is_some() && updates.first().is_some_and(covers_padding) => {}
             None => {
                 let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
                 let place = Placement { start: 0, strides: self.strides.clone() };
                 strided::fill(&whole, &spec.fill.0, elements, &place)?;
             }
         }
-        update.source.copy_to(&update.selection.shape(), elements, to)?;
-        Ok(update.options.store_empty || !strided::is_filled(elements, &spec.fill.0))
+        for update in updates {
+            let to = self.selected(update.selection);
+            update.source.copy_to(&update.selection.shape(), elements, &to)?;
+        }
+        let store_empty = updates.iter().any(|update| update.options.store_empty);
+        Ok(store_empty || !strided::is_filled(elements, &spec.fill.0))
     }
 
     fn update_variable(
@@ -483,24 +506,11 @@ impl<'a> EncodedChunks<'a> {
     ) -> Result<(Outcome, Range<usize>), EncodeError> {
         let start = self.end;
         let outcome = match (self.plain, updates) {
-            (Some((leaf, len)), [update]) => {
+            (Some((leaf, len)), updates) => {
                 let elements = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
-                let old = if update.covers_all() { None } else { old };
-                let to = leaf.selected(update.selection);
-                let store = leaf.merge(context, old, update, &to, elements)?;
+                let store = leaf.merge(context, old, updates, elements)?;
                 self.end += if store { len } else { 0 };
                 Outcome::of_chunk(store)
-            }
-            (Some((_, len)), updates) => {
-                let mut encoded = context.take_buffer();
-                let outcome = self.layout.update_all(context, old, updates, &mut encoded)?;
-                if outcome.stored {
-                    let place = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
-                    place.copy_from_slice(encoded.get(..len).ok_or(OutOfMemory)?);
-                    self.end += len;
-                }
-                context.give_buffer(encoded);
-                outcome
             }
             (None, updates) => {
                 let outcome = self.layout.update_all(context, old, updates, &mut self.bytes)?;

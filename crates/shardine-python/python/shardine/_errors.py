@@ -51,6 +51,10 @@ class NotFoundError(ShardineError, FileNotFoundError):
     __str__ = ShardineError.__str__
 
 
+class MissingKeyError(NotFoundError, KeyError):
+    """A group has no such node, or a store of values no such key."""
+
+
 class DamagedError(ShardineError):
     """Stored data contradicts its format. Restore or repair it."""
 

@@ -58,14 +58,7 @@ impl Counter {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.objects += more.objects;
         done.kept += more.kept;
-        let report = &more.written;
-        let all = &mut done.written;
-        all.objects_written += report.objects_written;
-        all.objects_removed += report.objects_removed;
-        all.chunks_encoded += report.chunks_encoded;
-        all.chunks_kept += report.chunks_kept;
-        all.chunks_empty += report.chunks_empty;
-        all.bytes_written += report.bytes_written;
+        done.written.add(&more.written);
         let (objects, bytes) = (done.objects, done.written.bytes_written);
         drop(done);
         context.report(JobProgress {

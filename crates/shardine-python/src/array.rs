@@ -497,6 +497,17 @@ impl ArrayBase {
         report(py, &done)
     }
 
+    /// Checks what a write of no elements can get wrong, and reports that nothing was written.
+    #[pyo3(signature = (strategy=None))]
+    fn _write_nothing<'py>(
+        &self,
+        py: Python<'py>,
+        strategy: Option<&str>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        write_options(py, strategy)?;
+        report(py, &WriteReport::default())
+    }
+
     /// Fills an array in memory with picked elements, one axis for each pick.
     fn _read_picks(
         &self,
@@ -638,8 +649,7 @@ impl ArrayBase {
         let source = StridedSource { bytes, place, element: open.element };
         let done = run::long(py, |_| {
             let mut writer = SliceWriter::new(node, axis, SliceOptions::new())?;
-            let start = writer.position();
-            writer.push_from(start..start + planes, &source)?;
+            writer.push_from(0..planes, &source)?;
             let report = writer.report();
             writer.finish()?;
             Ok(report)

@@ -2,8 +2,8 @@
 
 use std::slice;
 
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::exceptions::PyTypeError;
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
@@ -19,7 +19,12 @@ pub fn empty<'py>(
     static EMPTY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let empty = EMPTY
         .get_or_try_init(py, || Ok::<_, PyErr>(py.import("numpy")?.getattr("empty")?.unbind()))?;
-    let made = empty.bind(py).call1((PyTuple::new(py, shape)?, dtype))?;
+    let made = empty.bind(py).call1((PyTuple::new(py, shape)?, dtype));
+    // What could not even be addressed is a `ValueError` to numpy.
+    let made = made.map_err(|error| match error.is_instance_of::<PyValueError>(py) {
+        true => PyMemoryError::new_err(error.value(py).to_string()),
+        false => error,
+    })?;
     Ok(made.cast_into::<PyUntypedArray>()?)
 }
 
@@ -72,6 +77,10 @@ fn span(
     array: &Bound<'_, PyUntypedArray>,
     element: usize,
 ) -> PyResult<(*mut u8, usize, Placement)> {
+    if array.dtype().itemsize() != element {
+        let message = format!("the array in memory has elements of type {}", array.dtype());
+        return Err(PyTypeError::new_err(message));
+    }
     let counts = array.shape();
     let single = |(&stride, &count): (&isize, &usize)| if count < 2 { 0 } else { stride };
     let strides = array.strides().iter().zip(counts).map(single).map(usize::try_from);

@@ -123,4 +123,7 @@ def values(rng, dtype, shape):
 def same(a, b):
     """Whether two arrays have the same type, shape and bytes."""
     a, b = np.asarray(a), np.asarray(b)
+    if a.dtype == b.dtype and a.dtype.name in ("int2", "int4"):
+        # Their upper bits mean nothing.
+        return np.array_equal(a.astype(np.int8), b.astype(np.int8))
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()

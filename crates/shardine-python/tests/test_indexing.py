@@ -149,6 +149,22 @@ def test_values_are_converted_as_by_an_assignment(folder):
     assert big[...].tolist() == [1, 2, 3]
 
 
+def test_narrow_integers_are_stored_as_others_expect_them(folder):
+    import ml_dtypes
+
+    array = shardine.create(folder / "a.zarr", (4,), "int4", codecs="none", shards="none", fill_value=-8)
+    array[:3] = np.array([-1, 7, -2], ml_dtypes.int4)
+    assert (folder / "a.zarr" / "c" / "0").read_bytes() == b"\xff\x07\xfe\xf8"
+    assert array[...].astype(int).tolist() == [-1, 7, -2, -8]
+
+
+def test_a_value_for_all_keeps_its_type(folder):
+    for i, (dtype, value) in enumerate([("U7", "abc"), ("S5", b"a"), ("V3", b"\x01\x02\x00")]):
+        array = shardine.create(folder / str(i), (3, 4), dtype)
+        array[:, [0, 2], None] = np.array(value, dtype)
+        assert array[2, 2] == np.array(value, dtype)[()] and array[...].tobytes().count(b"\x01") in (0, 6)
+
+
 def test_errors_of_an_index_are_those_of_numpy(folder):
     array = shardine.create(folder / "a.zarr", (4, 5), "uint8")
     memory = np.zeros((4, 5), "uint8")

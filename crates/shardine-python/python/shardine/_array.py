@@ -194,9 +194,10 @@ class Array(_shardine.ArrayBase):
     # Growing.
 
     def append(self, value: Any, axis: int = 0) -> dict[str, int]:
-        """Appends to a Zarr array along an axis; readers see all of it or nothing.
+        """Appends to a Zarr array along an axis, which grows as each shard is complete.
 
-        `value` has the shape of the array except along the axis.
+        `value` has the shape of the array except along the axis. Only one append at a time may run;
+        one that was killed leaves what it had completed.
 
         >>> array = shardine.create(folder / "a.zarr", shape=(0, 3), dtype="uint8", chunks=(4, 3))
         >>> report = array.append([[1, 2, 3], [4, 5, 6]])
@@ -210,7 +211,7 @@ class Array(_shardine.ArrayBase):
         if not -self.ndim <= axis < self.ndim:
             raise ValueError(f"axis {axis} is out of bounds for array of dimension {self.ndim}")
         axis %= self.ndim
-        given = _indexing._converted(value, self.dtype)
+        given = _indexing.converted(value, self.dtype)
         expected = list(self.shape)
         if given.ndim == self.ndim:
             expected[axis] = given.shape[axis]
@@ -219,9 +220,7 @@ class Array(_shardine.ArrayBase):
                 f"a value of shape {given.shape} cannot be appended along axis {axis} of an array"
                 f" of shape {self.shape}"
             )
-        if any(stride < 0 for stride in given.strides):
-            given = given.copy()
-        return self._append(axis, given)
+        return self._append(axis, _indexing.as_stored(given))
 
     # Everything else.
 
@@ -387,7 +386,8 @@ def make(
         if variable:
             fill = fill_value.encode() if isinstance(fill_value, str) else bytes(fill_value)
         else:
-            fill = _indexing._converted(fill_value, numpy_type).reshape(()).tobytes()
+            fill = _indexing.as_stored(_indexing.converted(fill_value, numpy_type))
+            fill = fill.reshape(()).tobytes()
     document = json.dumps(layout, default=_plain)
     _shardine._create_array(url, options, lengths, name, document, fill, overwrite)
 

@@ -7,7 +7,6 @@ to be reshaped. numpy brings index arrays into a common shape; positions are gro
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,7 @@ def _as_array(item: Any) -> np.ndarray[Any, Any]:
     if array.size == 0 and not isinstance(item, np.ndarray):
         array = array.astype(np.intp)
     if array.dtype.kind not in "iub":
-        if isinstance(item, (np.ndarray, Sequence)) and not isinstance(item, (str, bytes)):
+        if isinstance(item, np.ndarray):
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or"
@@ -280,12 +279,20 @@ def get(array: Array, plan: Plan) -> Any:
     if array._variable is not None:
         found = _get_variable(array, plan)
     else:
-        found = np.empty(plan.counts, array.dtype)
+        found = _empty(plan.counts, array.dtype)
         if found.size:
             _fill(array, plan, found)
         found = found[_flipped(found.ndim, plan.reversed)] if plan.reversed else found
         found = _reshaped(found, plan)
     return found[()] if plan.single else found
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    try:
+        return np.empty(shape, dtype)
+    except ValueError as error:
+        # What could not even be addressed.
+        raise MemoryError(str(error)) from None
 
 
 def _reshaped(found: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
@@ -371,19 +378,36 @@ def assign(array: Array, plan: Plan, value: Any, strategy: str | None = None) ->
     """Writes a value to what a plan selects, broadcast and converted as numpy does."""
     if array._variable is not None:
         return _assign_variable(array, plan, value)
-    value = _spread(_converted(value, array.dtype), plan)
+    value = _spread(converted(value, array.dtype), plan)
     if value.size == 0:
-        return array._write([(0, 1, 0)] * array.ndim, np.empty((0,) * array.ndim, array.dtype))
+        return array._write_nothing(strategy)
+    value = as_stored(value)
     ranges = plan.ranges
     if ranges is None:
         return array._write_picks(plan.picks, value, strategy)
     return array._write(ranges, value, strategy)
 
 
-def _converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def as_stored(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Elements with the bytes that the engine has for them, along ascending axes."""
+    if value.dtype.name in _NARROW:
+        # ml_dtypes leaves the upper bits of negative numbers unset.
+        value = value.astype(_NARROW[value.dtype.name])
+    if any(stride < 0 for stride in value.strides):
+        value = value.copy()
+    return value
+
+
+#: Integers of less than a byte, and those of a byte with the same values.
+_NARROW = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+
+
+def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """A value as an array of the type, by the rules of an assignment."""
-    if isinstance(value, np.ndarray) and value.dtype == dtype:
-        return value
+    if hasattr(value, "__array__") and not isinstance(value, np.generic):
+        value = np.asarray(value)
+        if value.dtype == dtype:
+            return value
     if hasattr(value, "__array__") or dtype.names is None:
         shape = np.shape(value)
         converted = np.empty(shape, dtype)
@@ -411,8 +435,6 @@ def _spread(value: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
     value = _unfolded(value, plan)
     if plan.reversed:
         value = value[_flipped(value.ndim, plan.reversed)]
-    if any(stride < 0 for stride in value.strides):
-        value = value.copy()
     return value
 
 
@@ -422,7 +444,7 @@ def _unfolded(value: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
         return value
     if not any(value.strides):
         # One element for all: there is no need to repeat it.
-        return np.broadcast_to(value[(0,) * value.ndim], plan.counts)
+        return np.broadcast_to(value[(slice(1),) * value.ndim].reshape(()), plan.counts)
     return value.reshape(plan.counts)
 
 

@@ -4,7 +4,6 @@
 //! is read straight into place; of any other, the smallest box around it is read and its elements
 //! are copied. So each chunk is decoded once, however many positions lie in it.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use shardine_codec::strided::{self, Axes, Placement};
@@ -64,6 +63,34 @@ struct Group {
     run: Option<Axis>,
 }
 
+/// Numbers the chunk that each point lies in, as far as its axes tell: shard by shard, and chunk by
+/// chunk in each.
+fn chunk_numbers(
+    axes: &[usize],
+    lists: &[Vec<u64>],
+    array: &Array,
+) -> Result<Vec<u128>, RegionError> {
+    let too_large = || RegionError::TooLarge { shape: array.shape().to_vec() };
+    let mut numbers: Vec<u128> = Vec::new();
+    let count = lists.first().map_or(0, Vec::len);
+    numbers.try_reserve_exact(count).map_err(|_| too_large())?;
+    numbers.resize(count, 0);
+    let mut most: u128 = 1;
+    for within_cells in [false, true] {
+        for (&axis, list) in axes.iter().zip(lists) {
+            let (cell, chunk) = (array.cell_shape()[axis], array.chunk_shape()[axis]);
+            let extent =
+                if within_cells { cell.div_ceil(chunk) } else { array.shape()[axis] / cell + 1 };
+            most = most.checked_mul(extent.into()).ok_or_else(too_large)?;
+            for (number, &position) in numbers.iter_mut().zip(list) {
+                let at = if within_cells { position % cell / chunk } else { position / cell };
+                *number = *number * u128::from(extent) + u128::from(at);
+            }
+        }
+    }
+    Ok(numbers)
+}
+
 /// The points of one dimension.
 struct Points<'a> {
     /// Which dimension of the result.
@@ -76,30 +103,27 @@ struct Points<'a> {
 }
 
 impl<'a> Points<'a> {
-    fn new(dimension: usize, axes: &'a [usize], lists: &'a [Vec<u64>], array: &Array) -> Self {
-        let count = lists.first().map_or(0, Vec::len);
-        // Shard by shard, and chunk by chunk in each.
-        let place = |point: usize| {
-            let mut place: SmallVec<[u64; 8]> = SmallVec::new();
-            for shape in [array.cell_shape(), array.chunk_shape()] {
-                place.extend(axes.iter().zip(lists).map(|(&axis, list)| list[point] / shape[axis]));
-            }
-            place
-        };
-        let mut order: Vec<usize> = (0..count).collect();
-        if !order.is_sorted_by(|&a, &b| place(a) <= place(b)) {
-            order.sort_by_cached_key(|&point| place(point));
+    fn new(
+        dimension: usize,
+        axes: &'a [usize],
+        lists: &'a [Vec<u64>],
+        array: &Array,
+    ) -> Result<Self, RegionError> {
+        let chunks = chunk_numbers(axes, lists, array)?;
+        let mut order: Vec<usize> = (0..chunks.len()).collect();
+        if !chunks.is_sorted() {
+            order.sort_by_key(|&point| chunks[point]);
         }
         let mut points = Self { dimension, axes, lists, order, groups: Vec::new() };
         let mut start = 0;
-        while start < count {
-            let first = place(points.order[start]);
-            let len = points.order[start..].iter().take_while(|&&p| place(p) == first).count();
+        while let Some(&first) = points.order.get(start) {
+            let rest = &points.order[start..];
+            let len = rest.iter().take_while(|&&point| chunks[point] == chunks[first]).count();
             let group = points.group(start..start + len);
             points.groups.push(group);
             start += len;
         }
-        points
+        Ok(points)
     }
 
     /// The position of the point with this number in the order, along the axis with this number.
@@ -139,11 +163,16 @@ impl<'a> Points<'a> {
         if volume > group.points.len() as u64 {
             return false;
         }
-        let place = |at| -> SmallVec<[u64; 4]> {
-            (0..self.axes.len()).map(|axis| self.position(at, axis)).collect()
-        };
-        let distinct: HashSet<_> = group.points.clone().map(place).collect();
-        distinct.len() as u64 == volume
+        // No more than there are points.
+        let mut seen = vec![false; volume as usize];
+        for at in group.points.clone() {
+            let boxes = group.low.iter().zip(&group.high).enumerate();
+            let number = boxes.fold(0, |number, (axis, (&low, &high))| {
+                number * (high - low + 1) + self.position(at, axis) - low
+            });
+            seen[number as usize] = true;
+        }
+        seen.iter().all(|&seen| seen)
     }
 
     /// Splits groups whose box covers its chunk although they do not cover it themselves: a write
@@ -248,7 +277,7 @@ impl<'a> Picked<'a> {
             let points = points.into_iter();
             points
                 .map(|(dimension, axes, lists)| Points::new(dimension, axes, lists, array))
-                .collect()
+                .collect::<Result<_, _>>()?
         };
         Ok(Self { counts, points, ranges })
     }

@@ -399,6 +399,12 @@ impl ArrayBase {
         Ok(location.url().unwrap_or_else(|| location.to_string()))
     }
 
+    /// The URL or absolute path as given, with what `url` leaves out: user and password.
+    #[getter]
+    fn _given_url(&self) -> &str {
+        self.place.url()
+    }
+
     /// The absolute URL of the data set whose documents describe it: its own, if it has any.
     #[getter]
     fn _array_url(&self, py: Python<'_>) -> PyResult<String> {

@@ -33,6 +33,11 @@ impl Place {
         Ok(Self { url, options: Arc::new(options.extract()?) })
     }
 
+    /// The URL as given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The location. Makes no requests.
     pub fn location(&self, py: Python<'_>) -> PyResult<Location> {
         let options = &self.options;

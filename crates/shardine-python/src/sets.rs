@@ -162,7 +162,7 @@ pub fn dtype_of<'py>(py: Python<'py>, name: &str) -> PyResult<(Bound<'py, PyAny>
     Ok((dtype::of(py, &data_type)?, data_type.size() == ElementSize::Variable))
 }
 
-/// The URL of a node below another one.
+/// The URL of a node below another one, or its path if that is a path. A user and a password stay.
 #[pyfunction]
 #[pyo3(name = "_join")]
 pub fn join(
@@ -171,9 +171,15 @@ pub fn join(
     options: &Bound<'_, PyAny>,
     name: &str,
 ) -> PyResult<String> {
-    let location = Place::new(url, options)?.location(py)?;
+    let location = Place::new(url.clone(), options)?.location(py)?;
     let below = location.join(name).map_err(|error| error::to_py(py, &error))?;
-    Ok(below.url().unwrap_or_else(|| below.to_string()))
+    let above = url.trim_end_matches('/');
+    if !url.contains("://") {
+        return Ok(format!("{above}/{name}"));
+    }
+    let (known, below) = (location.url().unwrap_or_default(), below.url().unwrap_or_default());
+    let rest = below.strip_prefix(known.trim_end_matches('/'));
+    Ok(rest.map_or_else(|| below.clone(), |rest| format!("{above}{rest}")))
 }
 
 /// Creates a Zarr array. The layout is JSON, the fill value the bytes of an element.

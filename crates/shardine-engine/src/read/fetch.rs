@@ -182,6 +182,9 @@ impl<'a> Reading<'a> {
         };
         if inline {
             for (i, (object, range, len)) in reads.into_iter().enumerate() {
+                if self.is_over() {
+                    return;
+                }
                 let _permit = self.engine.admit(len);
                 deliver(i, opened[object].object.read(range));
             }

@@ -225,7 +225,7 @@ class Array(_shardine.ArrayBase):
     # Everything else.
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _open, (self.url, self.level, self._options)
+        return _open, (self._given_url, self.level, self._options)
 
     def __dask_tokenize__(self) -> Any:
         options = sorted(self._options.items(), key=lambda item: item[0])

@@ -27,5 +27,8 @@ def options(
 
 
 def text(url: str | os.PathLike[str]) -> str:
-    """A URL or a path as text."""
-    return url if isinstance(url, str) else os.fspath(url)
+    """A URL as text, or an absolute path: a handle is opened again wherever its process is then."""
+    given = os.fspath(url)
+    if given == "" or (isinstance(url, str) and "://" in given):
+        return given
+    return os.path.join(os.getcwd(), given)

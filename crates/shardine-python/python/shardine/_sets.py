@@ -38,6 +38,8 @@ class Group(Mapping[str, "Array | Group"]):
     """
 
     def __init__(self, url: str, options: Options) -> None:
+        #: As given: with what `url` leaves out, a user and a password.
+        self._given = url
         self._options = options
         found = _describe(url, options)
         if found["kind"] != "group":
@@ -52,12 +54,12 @@ class Group(Mapping[str, "Array | Group"]):
     @property
     def attrs(self) -> Attributes:
         """The attributes, as a mapping that writes."""
-        return Attributes(self.url, self._options)
+        return Attributes(self._given, self._options)
 
     def _below(self, path: str) -> str:
         if not path.strip("/"):
             raise MissingKeyError(f'{self.url} has no node "{path}"')
-        return _shardine._join(self.url, self._options, path.strip("/"))
+        return _shardine._join(self._given, self._options, path.strip("/"))
 
     def __getitem__(self, path: str) -> Array | Group:
         if not isinstance(path, str):
@@ -81,7 +83,7 @@ class Group(Mapping[str, "Array | Group"]):
         return True
 
     def _children(self) -> list[tuple[str, str]]:
-        return _shardine._children(self.url, self._options)
+        return _shardine._children(self._given, self._options)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self._children())
@@ -137,7 +139,7 @@ class Group(Mapping[str, "Array | Group"]):
                 _make_group(self._below(above), self._options, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Group, (self.url, self._options)
+        return Group, (self._given, self._options)
 
     def __repr__(self) -> str:
         return f"<shardine.Group {self.url}: {', '.join(self) or 'empty'}>"
@@ -200,6 +202,8 @@ class OmeImage(Sequence[Array]):
     """
 
     def __init__(self, url: str, options: Options) -> None:
+        #: As given: with what `url` leaves out, a user and a password.
+        self._given = url
         self._options = options
         found = _describe(url, options)
         ome = found.get("ome")
@@ -237,17 +241,17 @@ class OmeImage(Sequence[Array]):
         at = level.__index__()
         if not -len(self) <= at < len(self):
             raise IndexError(f"{self.url} has no level {at}: it has {len(self)}, counted from 0")
-        return Array(self.url, at % len(self), self._options)
+        return Array(self._given, at % len(self), self._options)
 
     @property
     def attrs(self) -> Attributes:
         """The attributes of its group, with the OME-Zarr metadata."""
-        return Attributes(self.url, self._options)
+        return Attributes(self._given, self._options)
 
     @property
     def labels(self) -> dict[str, OmeImage]:
         """The label images that belong to it, by name."""
-        url = _shardine._join(self.url, self._options, "labels")
+        url = _shardine._join(self._given, self._options, "labels")
         try:
             found = _describe(url, self._options)
         except NotFoundError:
@@ -257,7 +261,7 @@ class OmeImage(Sequence[Array]):
         return {name: OmeImage(at, self._options) for name, at in below}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OmeImage, (self.url, self._options)
+        return OmeImage, (self._given, self._options)
 
     def __repr__(self) -> str:
         axes = "".join(axis.name for axis in self._axes[0]) if self._axes else ""
@@ -305,6 +309,8 @@ class Volume(Sequence[Array]):
     """
 
     def __init__(self, url: str, options: Options) -> None:
+        #: As given: with what `url` leaves out, a user and a password.
+        self._given = url
         self._options = options
         found = _describe(url, options)
         if "info" not in found:
@@ -341,10 +347,10 @@ class Volume(Sequence[Array]):
         at = level.__index__()
         if not -len(self) <= at < len(self):
             raise IndexError(f"{self.url} has no level {at}: it has {len(self)}, counted from 0")
-        return Array(self.url, at % len(self), self._options)
+        return Array(self._given, at % len(self), self._options)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Volume, (self.url, self._options)
+        return Volume, (self._given, self._options)
 
     def __repr__(self) -> str:
         return f"<shardine.Volume {self.url}: {self.type}, {len(self)} scales>"

@@ -77,7 +77,8 @@ class Array(_shardine.ArrayBase):
     @property
     def attrs(self) -> Attributes:
         """The attributes of a Zarr array, as a mapping that writes."""
-        return Attributes(self._array_url, self._options)
+        own = self._array_url
+        return Attributes(self._given_url if own == self.url else own, self._options)
 
     @property
     def info(self) -> dict[str, Any]:

@@ -387,8 +387,8 @@ def make(
         if variable:
             fill = fill_value.encode() if isinstance(fill_value, str) else bytes(fill_value)
         else:
-            fill = _indexing.as_stored(_indexing.converted(fill_value, numpy_type))
-            fill = fill.reshape(()).tobytes()
+            element = _indexing.as_stored(_indexing.converted(fill_value, numpy_type))
+            fill = element.reshape(()).tobytes()
     document = json.dumps(layout, default=_plain)
     _shardine._create_array(url, options, lengths, name, document, fill, overwrite)
 

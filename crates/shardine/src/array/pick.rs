@@ -207,6 +207,10 @@ impl<'a> Points<'a> {
     }
 }
 
+/// Visits a point: its offset in memory, and its position relative to a box along each axis with
+/// points.
+type VisitPoint<'a> = dyn FnMut(usize, &[(usize, u64)]) -> Result<(), SourceError> + 'a;
+
 /// What is picked, checked against an array.
 struct Picked<'a> {
     /// Elements along each dimension.
@@ -390,7 +394,7 @@ impl<'a> Picked<'a> {
         &self,
         of: &PickBox,
         place: &Placement,
-        visit: &mut dyn FnMut(usize, &[(usize, u64)]) -> Result<(), SourceError>,
+        visit: &mut VisitPoint<'_>,
     ) -> Result<(), SourceError> {
         let groups: SmallVec<[_; 2]> = self.groups(of).collect();
         let mut at: SmallVec<[usize; 2]> = groups.iter().map(|(_, g)| g.points.start).collect();
@@ -771,7 +775,7 @@ mod tests {
         assert_eq!(read(&array, &outer), expected);
         assert_eq!(
             read(&array, &[points(&[0], &[&[]]), range(1, 0, 1, 20), range(2, 0, 1, 6)]),
-            []
+            [0u32; 0]
         );
     }
 

@@ -3,6 +3,8 @@ use std::ops::Range;
 use shardine_codec::strided::{self, Axes, OutOfMemory, Placement};
 use shardine_codec::{CodecError, Context, ElementsRef, Endian, VariableElements};
 
+use smallvec::SmallVec;
+
 use super::decode::{DecodeError, HANDLE, counts};
 use super::update_plan::{Action, UpdatePlan};
 use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
@@ -182,7 +184,7 @@ impl Layout {
         let old = if update.covers_all() { None } else { old };
         match self {
             Self::Chunk(leaf) => leaf.update(context, old, update, out),
-            Self::Shard(shard) => shard.update(context, old, update, out),
+            Self::Shard(shard) => shard.update(context, old, std::slice::from_ref(update), out),
             Self::Staged(staged) => staged.update(context, old, update, out),
         }
     }
@@ -199,10 +201,14 @@ impl Layout {
         let Some((first, between)) = before.split_first() else {
             return self.update(context, old, last, out);
         };
-        if let Self::Chunk(leaf) = self
-            && let Some(len) = leaf.codec.stored().byte_len()
-        {
-            return leaf.update_fixed(context, old, updates, len, out);
+        match self {
+            Self::Chunk(leaf) => {
+                if let Some(len) = leaf.codec.stored().byte_len() {
+                    return leaf.update_fixed(context, old, updates, len, out);
+                }
+            }
+            Self::Shard(shard) => return shard.update(context, old, updates, out),
+            Self::Staged(_) => {}
         }
         let mut merged = context.take_buffer();
         let mut stored = self.update(context, old, first, &mut merged)?.stored;
@@ -336,10 +342,16 @@ impl ShardLayout {
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        update: &Update<'_>,
+        updates: &[Update<'_>],
         out: &mut Vec<u8>,
     ) -> Result<Outcome, EncodeError> {
-        let old = match old {
+        // Whatever comes before an update that covers everything is overwritten.
+        let covering = updates.iter().rposition(Update::covers_all);
+        let updates = &updates[covering.unwrap_or(0)..];
+        let Some(&Update { bounds, options, .. }) = updates.first() else {
+            return Ok(Outcome::default());
+        };
+        let old = match old.filter(|_| covering.is_none()) {
             Some(old) => Some(self.after.decode(context, old).map_err(DecodeError::from)?),
             None => None,
         };
@@ -353,15 +365,11 @@ impl ShardLayout {
             }
             None => None,
         };
-        let source = update.source.to_stored(self);
-        let options = update.options;
-        let plan = UpdatePlan::new(
-            self,
-            old_index.as_ref(),
-            &[update.selection],
-            update.bounds,
-            options.order,
-        )?;
+        let sources: SmallVec<[SourceView<'_>; 1]> =
+            updates.iter().map(|update| update.source.to_stored(self)).collect();
+        let selections: SmallVec<[&Selection; 1]> =
+            updates.iter().map(|update| update.selection).collect();
+        let plan = UpdatePlan::new(self, old_index.as_ref(), &selections, bounds, options.order)?;
 
         let slice = |range: &Range<u64>| {
             let bytes: &[u8] = old_bytes.unwrap_or_default();
@@ -381,20 +389,20 @@ impl ShardLayout {
                     outcome.kept += 1;
                     true
                 }
-                // There is only one selection, and it touches the entry.
                 Some(Action::Encode { cells, bounds, old }) => {
-                    let [(_, cell)] = &*cells else { continue };
-                    let update = Update {
-                        selection: &cell.selection,
-                        bounds: &bounds,
-                        source: source.advance(&cell.at),
-                        options,
-                    };
+                    let updates: SmallVec<[Update<'_>; 1]> = cells
+                        .iter()
+                        .map(|(number, cell)| Update {
+                            selection: &cell.selection,
+                            bounds: &bounds,
+                            source: sources[*number].advance(&cell.at),
+                            options,
+                        })
+                        .collect();
                     let old = old.as_ref().map(slice);
-                    let inner =
-                        self.inner.update(context, old, &update, &mut shard).map_err(|source| {
-                            EncodeError::Nested { entry, source: Box::new(source) }
-                        })?;
+                    let inner = self.inner.update_all(context, old, &updates, &mut shard).map_err(
+                        |source| EncodeError::Nested { entry, source: Box::new(source) },
+                    )?;
                     outcome.add(inner);
                     inner.stored
                 }

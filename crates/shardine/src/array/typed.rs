@@ -164,8 +164,8 @@ impl Array {
     ///
     /// Each shard changes once and atomically, however many regions touch it. Costs what the
     /// regions would cost one by one, except that shards they share are written once. A chunk that
-    /// several regions touch is encoded once, unless its elements have variable lengths or it is a
-    /// shard itself: then once for each of them.
+    /// several regions touch is encoded once, unless its elements have variable lengths or a codec
+    /// encodes whole shards: then once for each of them.
     ///
     /// ```
     /// # use shardine::{Array, Location, WriteOptions};

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
 import os
 
-import numpy as np
 import pytest
-
-import shardine
 
 
 @pytest.fixture

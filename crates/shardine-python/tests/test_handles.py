@@ -63,7 +63,8 @@ def test_a_forked_process_uses_what_it_has_inherited(numbered):
         status = 1
         try:
             found = []
-            workers = [threading.Thread(target=lambda: found.append(_sum(numbered))) for _ in range(4)]
+            add = lambda: found.append(_sum(numbered))  # noqa: E731
+            workers = [threading.Thread(target=add) for _ in range(4)]
             [worker.start() for worker in workers]
             [worker.join() for worker in workers]
             numbered[0, 0] = 17
@@ -171,8 +172,8 @@ LONG_READ = """
 
 LONG_WRITE = """
     import sys, time, numpy as np, shardine
-    array = shardine.create(sys.argv[1] + "/a.zarr", (2048, 2048, 16), "uint16", chunks=(64, 64, 16),
-        shards=(1024, 1024, 16), codecs="gzip:9")
+    array = shardine.create(sys.argv[1] + "/a.zarr", (2048, 2048, 16), "uint16",
+        chunks=(64, 64, 16), shards=(1024, 1024, 16), codecs="gzip:9")
     value = np.random.default_rng(1).integers(0, 900, array.shape, np.uint16)
     print("begin", flush=True)
     try:
@@ -243,10 +244,8 @@ def test_the_import_is_fast_and_loads_nothing_else():
         loaded = {"ml_dtypes", "tqdm", "pandas", "pyarrow", "dask"} & set(sys.modules)
         assert not loaded, loaded
     """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
     runs = [
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True, text=True
-        )
-        for _ in range(3)
+        subprocess.run(command, check=True, capture_output=True, text=True) for _ in range(3)
     ]
     assert min(float(run.stdout) for run in runs) < 0.1

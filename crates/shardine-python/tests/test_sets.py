@@ -241,7 +241,8 @@ def image(folder):
     group = shardine.create_group(folder, attributes=multiscales(1))
     for i, size in enumerate((64, 32)):
         group.create_array(str(i), (2, size, size), "uint16", dims=["c", "y", "x"])[...] = i + 1
-    labels = group.create_group("labels", attributes={"ome": {"version": "0.5", "labels": ["nuclei"]}})
+    names = {"ome": {"version": "0.5", "labels": ["nuclei"]}}
+    labels = group.create_group("labels", attributes=names)
     nuclei = labels.create_group("nuclei", attributes=multiscales(1))
     for i, size in enumerate((64, 32)):
         nuclei.create_array(str(i), (2, size, size), "uint8", dims=["c", "y", "x"])

@@ -323,8 +323,8 @@ def create(
 ) -> Array:
     """Creates a Zarr array.
 
-    `dtype` is a type of numpy or ml_dtypes, `str` or `bytes` for variable lengths, or a name of Zarr
-    such as `"r16"`. `chunks` and `shards` are in elements; without them, chunks have about 64^3
+    `dtype` is a type of numpy or ml_dtypes, `str` or `bytes` for variable lengths, or a name that
+    Zarr has, such as `"r16"`. `chunks` and `shards` are in elements; without them, chunks have about 64^3
     elements and shards about 64 MiB, and `shards="none"` stores each chunk as an object of its own.
     `codecs` are words such as `"zstd:3"`, `"blosc:lz4:5"`, `"crc32c"` or `"none"`, or the list of
     the metadata. `index` puts that of each shard at its `"start"` or `"end"`.
@@ -336,7 +336,10 @@ def create(
     """
     text = _places.text(url)
     options = _places.options(store_options, anonymous, single_writer, None)
-    make(text, options, shape, dtype, chunks, shards, codecs, fill_value, dims, attributes, index, overwrite)
+    make(
+        text, options, shape, dtype, chunks, shards, codecs, fill_value, dims, attributes, index,
+        overwrite,
+    )  # fmt: skip
     return Array(text, 0, options)
 
 

@@ -38,7 +38,7 @@ class Plan(NamedTuple):
 
     @property
     def ranges(self) -> list[tuple[int, int, int]] | None:
-        """The range of each axis, if that is all that is picked. Ranges are in the order of axes."""
+        """The range of each axis, if that is all that is picked: these are in order of axes."""
         if not all(len(pick) == 4 for pick in self.picks):
             return None
         return [(start, step, count) for _, start, step, count in self.picks]  # type: ignore[misc]
@@ -203,7 +203,10 @@ def plan(key: Any, shape: tuple[int, ...], *, first: bool = False) -> Plan:
 
 
 def _arranged(
-    parts: list[_Slice | _New | _Ellipsis | _Array], integers: list[int], backwards: set[int], first: bool
+    parts: list[_Slice | _New | _Ellipsis | _Array],
+    integers: list[int],
+    backwards: set[int],
+    first: bool,
 ) -> Plan:
     """Where the dimensions go."""
     at = [i for i, part in enumerate(parts) if isinstance(part, _Array)]
@@ -217,8 +220,8 @@ def _arranged(
     def pick_arrays() -> None:
         with_axis = [part for part in arrays if part.axis is not None]
         if with_axis:
-            axes = tuple(part.axis for part in with_axis)
-            picks.append((axes, [_flat(part.positions, common) for part in with_axis]))  # type: ignore[arg-type]
+            axes = tuple(part.axis for part in with_axis if part.axis is not None)
+            picks.append((axes, [_flat(part.positions, common) for part in with_axis]))
         result.extend(common)
 
     if front:

@@ -28,8 +28,9 @@ def html(array: Array) -> str:
         ("Codecs", array._codecs),
         ("Size", size_words(array.nbytes) if array._variable is None else ""),
     ]
+    left = "style='text-align:left'"
     cells = "".join(
-        f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{escape(text)}</td></tr>"
+        f"<tr><th {left}>{name}</th><td {left}>{escape(text)}</td></tr>"
         for name, text in rows
         if text
     )
@@ -72,4 +73,6 @@ def _lines(
         path += f"M0 {at * high / shape[0]:.1f}H{wide:.1f}"
     for at in range(cells[1], shape[1], cells[1]):
         path += f"M{at * wide / shape[1]:.1f} 0V{high:.1f}"
-    return f"<path d='{path}' stroke='{colour}' stroke-width='{width}' fill='none'/>" if path else ""
+    if not path:
+        return ""
+    return f"<path d='{path}' stroke='{colour}' stroke-width='{width}' fill='none'/>"

@@ -15,7 +15,7 @@ use crate::convert::OmeArgs;
 use crate::create::IndexPlace;
 use crate::failure::Failure;
 use crate::levels::{Factors, Levels, factors_argument, levels_argument};
-use crate::packing::{PackingArgs, missing, waiting};
+use crate::packing::{PackingArgs, waiting};
 use crate::progress::Progress;
 use crate::vectors::levels::{self, LevelArgs};
 use crate::{consolidate, said, units};
@@ -285,31 +285,15 @@ fn describe(level: &PyramidLevel, args: &Pyramid) -> String {
 }
 
 fn to_json(summary: &PyramidSummary, args: &Pyramid, seconds: f64) -> Value {
-    let level = |level: &PyramidLevel| {
-        json!({
-            "path": level.path,
-            "shape": level.shape,
-            "factors": level.factors,
-            "scale": level.scale,
-            "translation": level.translation,
-            "chunk": level.chunk_shape,
-            "shard": level.shard_shape,
-            "chunks_encoded": level.counts.chunks,
-            "chunks_empty": level.counts.empty,
-            "objects_written": level.counts.objects,
-            "objects_kept": level.counts.kept,
-            "bytes_written": level.counts.bytes,
-        })
-    };
     json!({
         "dry_run": args.dry_run,
         "method": summary.method,
-        "levels": summary.levels.iter().map(level).collect::<Vec<_>>(),
+        "levels": summary.levels.iter().map(PyramidLevel::to_json).collect::<Vec<_>>(),
         "passes": summary.passes,
         "resumed": summary.resumed,
         "unchanged": summary.unchanged,
         "part": args.part.map(|part| part.to_string()),
-        "parts_missing": missing(&summary.outcome),
+        "parts_missing": summary.outcome.missing(),
         "seconds": seconds,
     })
 }

@@ -1,16 +1,11 @@
 //! Chunks, bins and shards of a store of Zarr Vectors.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use shardine::plan::{
-    Action, Choice, Current, Situation, VectorFigures, VectorRecommendation, VectorSituation,
-    recommend_vectors, sample, stored_cells,
-};
-use shardine::shard::IndexLocation;
+use shardine::plan::{Action, Current, VectorAdvice, VectorFigures, VectorRecommendation};
 use shardine::vectors::{GeometryKind, LevelInfo, VectorInfo, VectorStore};
-use shardine::{ArrayNode, Engine, Error, Group, Node};
+use shardine::{DataType, Group};
 
 use super::report::{because, line};
 use super::{Plan, situation};
@@ -20,11 +15,7 @@ use crate::units;
 
 /// What is recommended for one level.
 struct Advice {
-    level: LevelInfo,
-    situation: VectorSituation,
-    /// The array with the largest cells.
-    measured: String,
-    advice: VectorRecommendation,
+    of: VectorAdvice,
     /// The commands that do it; none if nothing has to be done, or the finest level says it.
     commands: Vec<String>,
 }
@@ -55,35 +46,6 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
     tell(url, &info, &all, args.json)
 }
 
-/// The arrays of a level that have a cell for each chunk with vertices.
-fn arrays(
-    engine: &Arc<Engine>,
-    store: &VectorStore,
-    level: u64,
-) -> Result<Vec<ArrayNode>, Failure> {
-    let location = store.location().join(&level.to_string())?;
-    let open = |path: &str| match ArrayNode::open(engine, &location.join(path)?) {
-        Ok(array) => Ok(Some(array)),
-        Err(Error::NoNode { .. }) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let mut found = Vec::new();
-    found.extend(open("vertices")?);
-    found.extend(open("vertex_fragments")?);
-    match Node::open(engine, &location.join("vertex_attributes")?) {
-        Ok(Node::Group(attributes)) => {
-            for child in attributes.children()? {
-                if let Node::Array(array) = child.node? {
-                    found.push(array);
-                }
-            }
-        }
-        Ok(Node::Array(_)) | Err(Error::NoNode { .. } | Error::UnlistedGroup { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(found)
-}
-
 fn of_level(
     args: &Plan,
     machine: &Machine,
@@ -92,46 +54,16 @@ fn of_level(
     info: &VectorInfo,
     level: &LevelInfo,
 ) -> Result<Option<Advice>, Failure> {
-    let arrays = arrays(&machine.engine()?, store, level.level)?;
-    let mut measured = Vec::new();
-    for array in &arrays {
-        measured.extend(sample(array)?.map(|sample| (sample.mean, sample, array)));
-    }
-    let Some((_, sample, array)) = measured.into_iter().max_by_key(|(mean, ..)| *mean) else {
-        return Ok(None);
-    };
-    let mut cells: Situation = situation(args, machine, array.shape(), array.data_type());
-    let local = array.location().store.read_cost().local;
-    cells.remote |= !local;
-    cells.stored = stored_cells(array, Some(&sample))?;
-    cells.sample = Some(sample);
-    cells.chunk = Some(vec![1; array.shape().len()]);
-    cells.current = Some(Current {
-        chunk: array.chunk_shape().to_vec(),
-        shard: array.shard_shape().map(<[u64]>::to_vec),
-        index: IndexLocation::End,
-        checksum: true,
-    });
-    let situation = VectorSituation {
-        chunk: info.chunk_shape.clone(),
-        bin: info.bin_shape.clone(),
-        can_bin: info.kind == GeometryKind::Points && level.objects.is_none(),
-        vertices: level.vertices,
-        chunks: level.chunks,
-        arrays: arrays.len() as u64,
-        cells,
-    };
-    let advice = recommend_vectors(&situation).map_err(Failure::new)?;
+    let known = |shape: &[u64], data_type: &DataType| situation(args, machine, shape, data_type);
+    let found = VectorAdvice::of_level(&machine.engine()?, store, info, level, &known)?;
+    let Some(of) = found.map_err(Failure::new)? else { return Ok(None) };
     // All levels are packed and written by one command.
     let is_finest = info.levels.first().is_some_and(|finest| finest.level == level.level);
     let commands = match is_finest {
-        true => commands(url, info, &advice, situation.cells.current.as_ref(), local),
+        true => commands(url, info, &of.advice, of.situation.cells.current.as_ref(), of.local),
         false => Vec::new(),
     };
-    let path = array.location().to_string();
-    let measured = path.rsplit_once(&format!("/{}/", level.level)).map_or("", |(_, name)| name);
-    let measured = measured.to_owned();
-    Ok(Some(Advice { level: level.clone(), situation, measured, advice, commands }))
+    Ok(Some(Advice { of, commands }))
 }
 
 fn commands(
@@ -194,7 +126,7 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
     let mut out = BufWriter::new(io::stdout().lock());
     let commands: Vec<&String> = all.iter().flat_map(|advice| &advice.commands).collect();
     if as_json {
-        let levels: Vec<Value> = all.iter().map(Advice::to_json).collect();
+        let levels: Vec<Value> = all.iter().map(|advice| advice.of.to_json()).collect();
         let told = json!({ "kind": info.kind.name(), "levels": levels, "commands": commands });
         writeln!(out, "{told:#}")?;
     } else {
@@ -222,7 +154,7 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
 
 impl Advice {
     fn write(&self, out: &mut dyn Write, url: &str, info: &VectorInfo) -> io::Result<()> {
-        let Self { level, situation, advice, .. } = self;
+        let VectorAdvice { level, situation, advice, measured, .. } = &self.of;
         line(out, "store", format!("{url}, level {} ({})", level.level, info.kind.name()))?;
         let place = if situation.cells.remote { "in an object store" } else { "on a local disk" };
         let (vertices, chunks) = (level.vertices, units::count(level.chunks, "chunk"));
@@ -230,7 +162,7 @@ impl Advice {
         if let Some(sample) = &situation.cells.sample {
             let (mean, max) = (units::size(sample.mean), units::size(sample.max));
             let count = units::count(sample.count, "cell");
-            let text = format!("{count} of {}: {mean} on average, largest {max}", self.measured);
+            let text = format!("{count} of {}: {mean} on average, largest {max}", measured);
             line(out, "measured", text)?;
         }
         line(out, "chunk", lengths(&advice.chunk))?;
@@ -269,51 +201,4 @@ impl Advice {
         })?;
         row(out, "writers that do not wait", &|f| format!("up to {}", f.writers))
     }
-
-    fn to_json(&self) -> Value {
-        let advice = &self.advice;
-        let choice =
-            |choice: &Choice| json!({ "rule": choice.rule.name(), "reason": choice.reason });
-        let current = self.situation.cells.current.as_ref();
-        let sample = self.situation.cells.sample.as_ref();
-        json!({
-            "level": self.level.level,
-            "vertices": self.level.vertices,
-            "chunks": self.level.chunks,
-            "remote": self.situation.cells.remote,
-            "measured": sample.map(|sample| json!({
-                "array": self.measured,
-                "count": sample.count,
-                "mean": sample.mean,
-                "median": sample.median,
-                "max": sample.max,
-            })),
-            "action": match advice.action {
-                Action::Nothing => "nothing",
-                Action::Reshard => "reshard",
-                Action::Unshard => "unshard",
-                _ => "rechunk",
-            },
-            "chunk_shape": advice.chunk,
-            "chunk_choice": choice(&advice.chunk_choice),
-            "bin_shape": advice.bin,
-            "bin_choice": choice(&advice.bin_choice),
-            "chunks_per_shard": advice.chunks_per_shard,
-            "shard_choice": choice(&advice.shard_choice),
-            "current_chunks_per_shard": current.and_then(|current| current.shard.as_ref()),
-            "before": figures_json(&advice.before),
-            "after": figures_json(&advice.after),
-        })
-    }
-}
-
-fn figures_json(figures: &VectorFigures) -> Value {
-    json!({
-        "chunks": figures.chunks,
-        "vertices_per_chunk": figures.vertices_per_chunk,
-        "objects": figures.objects,
-        "object_bytes": figures.object_bytes,
-        "requests": figures.requests,
-        "writers": figures.writers,
-    })
 }

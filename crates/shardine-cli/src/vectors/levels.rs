@@ -164,23 +164,11 @@ fn shown(level: &PyramidVectorsLevel, dry_run: bool) -> String {
 }
 
 fn to_json(report: &PyramidVectorsReport, dry_run: bool, seconds: f64) -> Value {
-    let level = |level: &PyramidVectorsLevel| {
-        json!({
-            "path": level.level.to_string(),
-            "bin": level.bin,
-            "chunk": level.chunk,
-            "sparsity": level.sparsity,
-            "vertices": level.vertices,
-            "objects": level.objects,
-            "chunks": level.chunks,
-            "kept": level.kept,
-        })
-    };
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("format", json!("zarr-vectors"));
     put("dry_run", json!(dry_run));
-    put("levels", report.levels.iter().map(level).collect());
+    put("levels", report.levels.iter().map(PyramidVectorsLevel::to_json).collect());
     put("left_out", json!(report.left_out));
     put("resumed", json!(report.resumed));
     put("unchanged", json!(report.unchanged));

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shardine::CodecChoice;
 use shardine::files::FoundFile;
 use shardine::jobs::{
-    ObjectTables, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
+    ObjectTables, Part, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
 };
 use shardine_geometry::files::{EdgeReader, FileFormat, ReadOptions, WithEdges};
 use shardine_geometry::zarr_vectors::Scalar;
@@ -22,7 +22,6 @@ use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::waiting;
 use crate::progress::Progress;
-use crate::write::describe;
 use crate::{consolidate, said, units};
 
 const EXAMPLES: &str = "\
@@ -269,27 +268,10 @@ fn coordinate(name: &str) -> Result<Scalar, Failure> {
 fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), Failure> {
     let mut out = said::out(args.json);
     if args.json {
-        let mut members = Map::new();
-        let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
-        put("format", json!("zarr-vectors"));
-        put("kind", json!(report.kind));
-        put("vertices", json!(report.vertices));
-        put("links", json!(report.links));
-        put("objects", json!(report.objects));
-        put("chunks", json!(report.chunks));
-        put("arrays", json!(report.arrays));
-        put("bounds", json!(report.bounds));
-        put("shard", json!(report.shard));
-        put("sparse_ids", json!(report.sparse_ids));
-        put("resumed", json!(report.resumed));
-        put("objects_kept", json!(report.objects_kept));
-        let missing = match &report.outcome {
-            PartOutcome::Waiting { missing } => json!(missing),
-            _ => json!([]),
-        };
-        put("part", json!(args.part.map(|part| part.to_string())));
-        put("parts_missing", missing);
-        members.extend(describe(&report.written, seconds));
+        let mut members = report.to_json();
+        members.insert("part".to_owned(), json!(args.part.map(|part| part.to_string())));
+        members.insert("parts_missing".to_owned(), json!(report.outcome.missing()));
+        members.insert("seconds".to_owned(), json!(seconds));
         writeln!(out, "{}", Value::Object(members))?;
         return Ok(());
     }

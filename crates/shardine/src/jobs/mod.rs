@@ -39,6 +39,7 @@
 //! ```
 
 mod append;
+mod as_json;
 mod check;
 mod compact;
 mod compare;
@@ -56,6 +57,7 @@ mod repack_volume;
 mod repair;
 mod setters;
 mod span;
+mod subject;
 mod unfinished;
 mod vectors_pyramid;
 mod vectors_write;
@@ -65,6 +67,7 @@ mod watched;
 mod whole;
 
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
+pub use as_json::describe_written;
 pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use compare::{
@@ -95,6 +98,7 @@ pub use repack::{
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
+pub use subject::{Subject, subject};
 pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use vectors_pyramid::{
     PyramidVectorsError, PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport,

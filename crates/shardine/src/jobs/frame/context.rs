@@ -116,6 +116,11 @@ impl JobContext {
         self
     }
 
+    /// The token that stops it.
+    pub fn token(&self) -> &CancelToken {
+        &self.token
+    }
+
     /// The command that began the job.
     pub(crate) fn begun_by(&self) -> Option<&str> {
         self.command.as_deref()

@@ -8,11 +8,13 @@ mod dtype;
 mod engine;
 mod error;
 mod index;
+mod jobs;
 mod kv;
 mod memory;
 mod place;
 mod run;
 mod sets;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -20,6 +22,11 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _shardine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(jobs::run_job, module)?)?;
+    module.add_function(wrap_pyfunction!(vectors::write, module)?)?;
+    module.add_function(wrap_pyfunction!(vectors::query, module)?)?;
+    module.add_function(wrap_pyfunction!(vectors::info, module)?)?;
+    module.add_class::<vectors::Rows>()?;
     module.add_class::<array::ArrayBase>()?;
     module.add_class::<kv::KeyValueBase>()?;
     module.add_function(wrap_pyfunction!(engine::forked, module)?)?;

@@ -32,6 +32,16 @@ pub fn long<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&CancelToken) -> Result<T, Error> + Send,
 ) -> PyResult<T> {
+    watched(py, |_| Ok(()), work)
+}
+
+/// Like [`long`]; calls `look` on the calling thread from time to time, which cancels the work if it
+/// raises.
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    mut look: impl FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce(&CancelToken) -> Result<T, Error> + Send,
+) -> PyResult<T> {
     let token = CancelToken::new();
     let outcome = thread::scope(|scope| {
         let (done, mut ended) = sync_channel(1);
@@ -55,7 +65,7 @@ pub fn long<T: Send>(
                 }
             }
             if raised.is_none()
-                && let Err(error) = py.check_signals()
+                && let Err(error) = py.check_signals().and_then(|()| look(py))
             {
                 token.cancel();
                 raised = Some(error);

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import shardine
-from shardine import _array, _attributes, _engine, _kv, _sets
+from shardine import _array, _attributes, _engine, _jobs, _kv, _sets, vectors
 
 
 def examples():
     finder = doctest.DocTestFinder(exclude_empty=True)
-    for module in (shardine, _array, _attributes, _engine, _kv, _sets):
+    for module in (shardine, _array, _attributes, _engine, _jobs, _kv, _sets, vectors):
         public = {name: value for name, value in vars(module).items() if inspect.isclass(value) or inspect.isfunction(value)}
-        tests = finder.find(module, module.__name__, module=False) if module is shardine else []
+        tests = finder.find(module, module.__name__, module=False) if module in (shardine, vectors) else []
         for value in public.values():
             if getattr(value, "__module__", "").startswith("shardine"):
                 tests += finder.find(value, f"{module.__name__}.{value.__qualname__}", module=False)
@@ -35,4 +35,4 @@ def test_example(name, folder):
 
 
 def test_there_are_examples():
-    assert len(FOUND) >= 7
+    assert len(FOUND) >= 40

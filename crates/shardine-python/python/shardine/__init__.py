@@ -9,6 +9,7 @@ array([0, 6], dtype=uint16)
 
 from __future__ import annotations
 
+from . import vectors
 from ._array import Array, create, open
 from ._attributes import Attributes
 from ._engine import configure
@@ -23,6 +24,21 @@ from ._errors import (
     ShardineError,
     StorageError,
     UnsupportedError,
+)
+from ._jobs import (
+    compact,
+    compare,
+    consolidate,
+    convert,
+    copy,
+    migrate,
+    plan,
+    pyramid,
+    repair,
+    reshard,
+    shard,
+    unshard,
+    verify,
 )
 from ._kv import KeyValues, kv
 from ._sets import (
@@ -58,18 +74,38 @@ __all__ = [
     "UnsupportedError",
     "Volume",
     "__version__",
+    "compact",
+    "compare",
     "configure",
+    "consolidate",
+    "convert",
+    "copy",
     "create",
     "create_group",
     "kv",
+    "migrate",
     "open",
     "open_group",
     "open_ome",
     "open_precomputed",
+    "plan",
+    "pyramid",
+    "repair",
+    "reshard",
+    "shard",
+    "unshard",
+    "vectors",
+    "verify",
 ]
 
-for _name in __all__:
-    # Tracebacks and documentation name the package, not the file that happens to define it.
-    if isinstance(_public := globals()[_name], type) or callable(_public):
-        _public.__module__ = "shardine"
-del _name, _public
+
+def _name_the_package() -> None:
+    """Makes tracebacks and documentation name the package, not the file that defines something."""
+    for name in __all__:
+        public = globals()[name]
+        if isinstance(public, type) or callable(public):
+            public.__module__ = "shardine"
+
+
+_name_the_package()
+del _name_the_package

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -398,7 +398,7 @@ def make(
 
 def _lengths(lengths: int | Sequence[int], axes: int) -> list[int]:
     """One length for each axis; a single number holds for all."""
-    if hasattr(lengths, "__index__"):
+    if isinstance(lengths, SupportsIndex):
         return [lengths.__index__()] * axes
     return [length.__index__() for length in lengths]
 

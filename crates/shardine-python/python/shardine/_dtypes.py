@@ -98,7 +98,7 @@ def _metadata(dtype: np.dtype[Any]) -> Any:
     offset = 0
     for name in dtype.names:
         assert dtype.fields is not None
-        field, at = dtype.fields[name][:2]
+        field, at = dtype.fields[name][:2]  # pyright: ignore[reportArgumentType]
         if at != offset or field.subdtype is not None:
             raise TypeError(f"{dtype}: fields must follow one another, each a single element")
         fields.append({"name": name, "data_type": _metadata(field)})

@@ -48,7 +48,7 @@ class _Slice(NamedTuple):
     axis: int
     start: int
     step: int
-    count: int
+    count: int  # type: ignore[assignment] # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class _New(NamedTuple):

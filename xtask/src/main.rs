@@ -7,6 +7,7 @@ mod bench;
 mod bench_ome;
 mod bench_precomputed;
 mod bench_pyramid;
+mod bench_python;
 mod bench_remote;
 mod bench_repack;
 mod bench_vectors;
@@ -28,6 +29,7 @@ mod test;
 mod torture;
 mod vectors_peers;
 mod venv;
+mod wheel;
 mod wkw_peers;
 
 use std::process::ExitCode;
@@ -77,6 +79,10 @@ cargo xtask <command>
       Installs what the tests of remote stores run against (SeaweedFS, Azurite and nginx),
       below .servers and as packages of the system. Nothing to do if they are there.
 
+  wheel [--profile NAME] [--target TRIPLE]
+      Builds a wheel of the Python package for any Linux with glibc 2.17 (manylinux2014) and Python
+      3.11 or later into target/wheels, with zig as the C compiler and linker.
+
   bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,noneF,seg] [--repeats N]
         [--peers shardine,zarrs,...] [--min-seconds S] [--out FOLDER] [--syscalls]
       Times the engine beside other Zarr implementations and a floor that does the least
@@ -111,6 +117,11 @@ cargo xtask <command>
       beside zarr-vectors; with --points, the curve of time over size up to N points, within
       --memory 512MiB. The report is docs/bench/vectors-results.md.
 
+  bench --python [--quick] [--only W2,W5] [--codec zstd,...] [--repeats N] [--min-seconds S]
+        [--out FOLDER]
+      The same workloads from Python: the package beside TensorStore, zarr-python with and without
+      zarrs, and the engine itself, in one run; the report is docs/bench/python.md.
+
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than
       docs/bench/instructions.json says. --accept stores the new numbers there.
@@ -124,6 +135,7 @@ fn main() -> ExitCode {
             "differential" => differential::main(rest),
             "bench" => bench::main(rest),
             "docs" => docs::main(rest),
+            "wheel" => wheel::main(rest),
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),

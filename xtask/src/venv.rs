@@ -56,6 +56,11 @@ pub fn ensure_geometry() -> Result<PathBuf> {
     install(".venv-geometry", "peers/geometry/requirements.txt")
 }
 
+/// The same for building wheels of the Python package.
+pub fn ensure_wheel() -> Result<PathBuf> {
+    install(".venv-wheel", "crates/shardine-python/wheel-requirements.txt")
+}
+
 /// The same for the object storage servers that come as Python packages.
 pub fn ensure_servers() -> Result<PathBuf> {
     install(".servers/venv", "peers/servers/requirements.txt")

@@ -76,8 +76,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "python",
-        about: "the Python package indexes like numpy, and survives forks, threads and Ctrl-C",
-        seconds: 120,
+        about: "the Python package: types, tests, programs, and the quick start where it is new",
+        seconds: 400,
         installed: true,
         run: python::run,
     },

@@ -53,7 +53,7 @@ pub fn run(job: &Job<'_>) -> PyResult<Report> {
     let target = options.get::<String>("target")?.unwrap_or_default();
     if let Some(foreign) = foreign_file(&target) {
         let message = format!("{target}: {} files cannot be written", foreign.format);
-        return Err(job.wrong(message, Some(&foreign.advice)));
+        return Err(job.wrong(message, Some(foreign.advice)));
     }
     if to != Target::OmeZarr {
         options.refuse(&OF_IMAGES, "only applies to=\"ome-zarr\"")?;

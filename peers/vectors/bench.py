@@ -1,7 +1,11 @@
-"""Times Shardine beside zarr-vectors on a million points: `cargo xtask bench --vectors`.
+"""Times Shardine beside zarr-vectors: `cargo xtask bench --vectors`.
 
     python peers/vectors/bench.py drive --shardine PATH --data FOLDER --out FOLDER
-        [--rounds N] [--only write,read,...] [--limit SECONDS] [--points N]
+        [--rounds N] [--only write,read,...] [--limit SECONDS] [--compared N]
+    python peers/vectors/bench.py drive ... --points N
+
+The first compares both on a million points, or on N. The second times Shardine alone on 1, 10, ... million points up to N, within a
+budget of memory. Each replaces its own half of the report and leaves the other.
 
 Every measurement is a process of its own, so that its processor time and its peak memory are known. Those of
 zarr-vectors also tell how long the call itself took: starting Python and its imports do not count against it.
@@ -19,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
@@ -43,6 +48,7 @@ class Run:
     cpu: float
     peak_mib: float
     stopped: bool = False
+    answer: int | None = None
 
 
 # --- zarr-vectors, in a process of its own ---
@@ -124,6 +130,7 @@ class Bench:
         self.data = Path(arguments.data).resolve() / "vectors"
         self.limit = arguments.limit
         self.runs: list[Run] = []
+        self.chunks = 0
         self.data.mkdir(parents=True, exist_ok=True)
 
     def points(self, count: int) -> Path:
@@ -150,13 +157,20 @@ class Bench:
             str(source),
         ]
         seconds, cpu, peak, stopped, said = measure(command, self.limit)
+        answer = None
         if not stopped:
-            seconds = json.loads(said)["seconds"]
-        return self.note(Run(job, "zarr-vectors", count, seconds, cpu, peak, stopped))
+            told = json.loads(said)
+            seconds, answer = told["seconds"], told["points"]
+        return self.note(Run(job, "zarr-vectors", count, seconds, cpu, peak, stopped, answer))
 
     def ours(self, job: str, count: int, *arguments: object) -> Run:
-        seconds, cpu, peak, stopped, _ = measure([self.shardine, *map(str, arguments)], None)
-        return self.note(Run(job, "shardine", count, seconds, cpu, peak, stopped))
+        """A run of the program; what a query has found is in its answer."""
+        command = [self.shardine, *map(str, arguments), "--json"]
+        seconds, cpu, peak, stopped, said = measure(command, None)
+        told = json.loads(said) if "query" in command else {}
+        return self.note(
+            Run(job, "shardine", count, seconds, cpu, peak, stopped, told.get("vertices"))
+        )
 
     def note(self, run: Run) -> Run:
         self.runs.append(run)
@@ -169,7 +183,23 @@ class Bench:
 
 
 WRITE = ["--kind", "points", "--chunk", f"{CHUNK:g},{CHUNK:g},{CHUNK:g}"]
+SIDES = ("shardine", "zarr-vectors")
 BOXED = f"--box={','.join(f'{BOX[0]:g}:{BOX[1]:g}' for _ in range(3))}"
+
+
+def made(target: Path, make: Callable[[Path], object]) -> Path:
+    """A store that is made once, and is whole if it is there."""
+    if not target.exists():
+        beside = target.with_name(f"{target.name}.part")
+        shutil.rmtree(beside, ignore_errors=True)
+        make(beside)
+        beside.rename(target)
+    return target
+
+
+def in_turn(number: int) -> tuple[str, ...]:
+    """Both programs, another one first in each round."""
+    return SIDES if number % 2 == 0 else SIDES[::-1]
 
 
 def fresh(source: Path, target: Path) -> Path:
@@ -198,13 +228,15 @@ def same_cells(store: Path, want: Path) -> None:
 
 
 def packings(
-    bench: Bench, jobs: list[str], plain: Path, small: str, count: int, source: Path, first: bool
+    bench: Bench, jobs: list[str], plain: Path, small: str, count: int, source: Path, number: int
 ) -> None:
     """shard, reshard and unshard in place, each from a copy that the one before has not touched."""
-    sharded = bench.data / f"sharded{small}"
-    if not sharded.exists():
-        fresh(plain, sharded)
-        measure([bench.shardine, "shard", str(sharded), "--chunks-per-shard", "8"], None)
+
+    def shard(target: Path) -> None:
+        fresh(plain, target)
+        measure([bench.shardine, "shard", str(target), "--chunks-per-shard", "8"], None)
+
+    sharded = made(plain.with_name(f"{plain.name}-sharded"), shard)
     for verb, begin, size in (
         ("shard", plain, "8"),
         ("reshard", sharded, "4"),
@@ -213,18 +245,15 @@ def packings(
         job = f"{verb}{small}"
         if job not in jobs:
             continue
-        for who in ("shardine", "zarr-vectors"):
-            if (
-                who == "zarr-vectors"
-                and not first
-                and any(run.job == job and run.stopped for run in bench.runs)
-            ):
+        for who in in_turn(number):
+            before = [run for run in bench.runs if (run.job, run.who) == (job, who)]
+            if any(run.stopped for run in before):
                 # It would be stopped again.
                 continue
             store = fresh(begin, bench.data / "scratch")
             if who == "shardine":
                 bench.ours(job, count, verb, store, *(["--chunks-per-shard", size] if size else []))
-                if first:
+                if number == 0:
                     same_cells(store, plain)
             else:
                 bench.zarr_vectors(job, store, source, count)
@@ -249,21 +278,29 @@ JOBS = {
 
 def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
     """All jobs, both programs one after the other, as many rounds as asked for."""
+    from vectors.cells import cells
     from zarr_vectors.types.points import write_points
 
     source = bench.points(count)
     points = np.load(source, mmap_mode="r")
     inside = points[((points >= BOX[0]) & (points <= BOX[1])).all(axis=1)]
-    stores = {"": bench.data / "plain", "-small": bench.data / "plain-small"}
-    if not stores[""].exists():
-        write_points(str(stores[""]), np.asarray(points), chunk_shape=(CHUNK,) * 3)
-    if not stores["-small"].exists():
-        # 1,000 chunks, 2,000 cells: what zarr-vectors can unshard in a minute.
-        write_points(str(stores["-small"]), np.asarray(points[:100_000]), chunk_shape=(100.0,) * 3)
+    few = max(count // 10, 1)
+    plain = made(
+        bench.data / f"plain-{count}",
+        lambda target: write_points(str(target), np.asarray(points), chunk_shape=(CHUNK,) * 3),
+    )
+    # 1,000 chunks, 2,000 cells: what zarr-vectors can unshard in a minute.
+    small = made(
+        bench.data / f"plain-small-{count}",
+        lambda target: write_points(
+            str(target), np.asarray(points[:few]), chunk_shape=(100.0,) * 3
+        ),
+    )
+    bench.chunks = len(cells(plain / "0/vertices"))
     for number in range(rounds):
         first = number == 0
         for job, shard in (("write", ["--shard", "8,8,8"]), ("write-plain", [])):
-            for who in ("shardine", "zarr-vectors"):
+            for who in in_turn(number):
                 target = bench.data / f"{job}-{who}"
                 needed = who == "shardine" and {
                     job.replace("write", w) for w in ("read", "box")
@@ -272,9 +309,10 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
                     continue
                 shutil.rmtree(target, ignore_errors=True)
                 if who == "shardine":
-                    bench.ours(job, count, "vectors", "write", target, source, *WRITE, *shard)
+                    written = [*WRITE, *shard, "--codec", "none"]
+                    bench.ours(job, count, "vectors", "write", target, source, *written)
                     if first:
-                        same_cells(target, stores[""])
+                        same_cells(target, plain)
                 else:
                     bench.zarr_vectors(job, target, source, count)
         for kind, more in (("read", []), ("box", [BOXED])):
@@ -284,19 +322,35 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
                 store = bench.data / f"write{form}-shardine"
                 if job not in jobs or not store.exists():
                     continue
-                out = bench.data / "answer.npy"
-                out.unlink(missing_ok=True)
-                bench.ours(job, count, "vectors", "query", store, *more, "-o", out)
+                wanted = points if kind == "read" else inside
                 if first:
-                    same_points(out, points if kind == "read" else inside)
-                bench.zarr_vectors(job, store, source, count)
-        packings(bench, jobs, stores[""], "", count, source, first)
-        packings(bench, jobs, stores["-small"], "-small", 100_000, source, first)
+                    out = bench.data / "answer.npy"
+                    query = ["vectors", "query", str(store), *more, "-o", str(out), "--overwrite"]
+                    measure([bench.shardine, *query], None)
+                    same_points(out, wanted)
+                for who in in_turn(number):
+                    if who == "shardine":
+                        run = bench.ours(job, count, "vectors", "query", store, *more)
+                    else:
+                        run = bench.zarr_vectors(job, store, source, count)
+                    if not run.stopped and run.answer != len(wanted):
+                        sys.exit(f"{job}: {who} found {run.answer} of {len(wanted)} points")
+        packings(bench, jobs, plain, "", count, source, number)
+        packings(bench, jobs, small, "-small", few, source, number)
+
+
+def points_inside(source: Path) -> int:
+    """How many points of a file lie in the box."""
+    points = np.load(source, mmap_mode="r")
+    pieces = (points[start : start + 1_000_000] for start in range(0, len(points), 1_000_000))
+    return sum(
+        int(((piece >= BOX[0]) & (piece <= BOX[1])).all(axis=1).sum()) for piece in pieces
+    )
 
 
 def curve(bench: Bench, most: int) -> None:
     """Writing and a box at growing sizes, within a budget of memory."""
-    sizes = [size for size in (1_000_000, 3_000_000, 10_000_000, 30_000_000) if size < most]
+    sizes = [10**power for power in range(6, 12) if 10**power < most]
     for count in [*sizes, most]:
         source = bench.points(count)
         store = bench.data / f"curve-{count}"
@@ -314,15 +368,12 @@ def curve(bench: Bench, most: int) -> None:
             "--memory",
             MEMORY,
         )
-        out = bench.data / "answer.npy"
         for job, more in (("curve-box", [BOXED]), ("curve-read", [])):
-            out.unlink(missing_ok=True)
-            bench.ours(job, count, "vectors", "query", store, *more, "-o", out, "--memory", MEMORY)
-            got = np.load(out, mmap_mode="r")
-            if job == "curve-read" and len(got) != count:
-                sys.exit(f"{len(got)} points came back of {count}")
+            run = bench.ours(job, count, "vectors", "query", store, *more, "--memory", MEMORY)
+            want = count if job == "curve-read" else points_inside(source)
+            if run.answer != want:
+                sys.exit(f"{job}: {run.answer} points came back of {want}")
         shutil.rmtree(store)
-        out.unlink()
 
 
 # --- the report ---
@@ -366,80 +417,105 @@ def row(job: str, runs: list[Run]) -> str:
 
 
 HEAD = """\
-# Results on Zarr Vectors
+# Benchmark of Zarr Vectors
 
-Made by `cargo xtask bench --vectors` on {today}: {processor}, {cores} cores, Linux {kernel}. Compared: zarr-vectors {peer} with zarr
-{zarr}, and the shardine program, one after the other within each of {rounds} rounds, files in the page cache.
+Written by `cargo xtask bench --vectors`, which compares the shardine program with zarr-vectors, and by `cargo xtask bench --vectors
+--points N`, which times larger sets. `vectors-runs.json` has every measurement.
 """
 
-COMPARED = """
-A million points at random in 1000^3, float32, in chunks of 37^3: 21,339 of them, 42,678 cells in two arrays, 14 MB. The small store
-has 100,000 points in 1,000 chunks of 100^3. Seconds are the middle of all rounds. Those of zarr-vectors are of the call alone, which
-ends with the points in memory; those of shardine are of the whole process, which reads or writes a .npy file. Both read what shardine has
-written; each packing begins with a fresh copy. What shardine writes and reads was compared with the source in the first round.
+MADE = "{today}: {processor}, {cores} cores, {memory:.0f} GiB, Linux {kernel}"
 
-zarr-vectors was stopped after {limit:g} s of a job (`>`). Its `unshard_store` takes time that grows with the square of the number of
-cells, more than 20 minutes here; the small store shows it to its end.
+COMPARED = """
+## Compared with zarr-vectors {peer}
+
+{made}. zarr {zarr}, {rounds} rounds; in each of them both programs do each job, one after the other, another one first each time.
+
+{count:,} points at random in 1000^3, float32, not compressed, in chunks of 37^3: {chunks:,} of them, with a cell in each of two arrays. The
+small store has {few:,} points in 1,000 chunks of 100^3. Seconds are medians over the rounds. Those of zarr-vectors are of the call alone;
+those of shardine are of the whole process, which begins by opening the store or the .npy file, and has made durable what it writes. Both
+read the points into memory and count them. Files are in the page cache. Both read what shardine has written; each packing begins with a
+fresh copy. In the first round the cells that shardine writes are compared with those of zarr-vectors, and what it reads with the source.
+
+zarr-vectors is stopped after {limit:g} s of a job (`>`). Its `unshard_store` takes time that grows with the square of the number of
+cells; the small store shows it to its end.
 
 | job | zarr-vectors s | CPU s | peak MiB | shardine s | CPU s | peak MiB | ratio |
 |---|---|---|---|---|---|---|---|
 """
 
 CURVE = """
-## Time over size, within `--memory {memory}`
+## Time over size, within `--memory {budget}`
 
-The same cube and chunks, shards of 8^3, with more points in each chunk. The peak is what the kernel counts for the process.
+{made}. The same cube and chunks, with zstd (the default), shards of 8^3, and more points in each chunk. One run each. The peak is what the
+kernel counts for the process.
 
 | points | write s | CPU s | peak MiB | box of 200^3 s | peak MiB | read all s | peak MiB |
 |---|---|---|---|---|---|---|---|
 """
 
 
-def report(bench: Bench, arguments: argparse.Namespace) -> str:
-    runs = bench.runs
-    told = HEAD.format(
-        today=date.today(),
-        processor=processor(),
-        cores=os.cpu_count(),
-        kernel=platform.release(),
-        peer=version("zarr-vectors"),
-        zarr=version("zarr"),
-        rounds=arguments.rounds,
-    )
-    jobs = [job for job in JOBS if any(run.job == job for run in runs)]
-    if jobs:
-        told += COMPARED.format(limit=arguments.limit)
-        told += "".join(f"{row(job, runs)}\n" for job in jobs)
-    curve_runs = [run for run in runs if run.job.startswith("curve")]
-    if curve_runs:
-        told += CURVE.format(memory=MEMORY)
-    for size in sorted({run.points for run in curve_runs}):
-        own = {run.job.removeprefix("curve-"): run for run in curve_runs if run.points == size}
-        write = own["write"]
-        line = [f"{size:,}", f"{write.seconds:.3g}", f"{write.cpu:.3g}", f"{write.peak_mib:.0f}"]
-        for job in ("box", "read"):
-            line += [f"{own[job].seconds:.3g}", f"{own[job].peak_mib:.0f}"]
-        told += f"| {' | '.join(line)} |\n"
+def about(bench: Bench, arguments: argparse.Namespace) -> dict[str, object]:
+    """What a half of the report says of its runs."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    return {
+        "made": MADE.format(
+            today=date.today(),
+            processor=processor(),
+            cores=os.cpu_count(),
+            memory=pages,
+            kernel=platform.release(),
+        ),
+        "peer": version("zarr-vectors"),
+        "zarr": version("zarr"),
+        "rounds": arguments.rounds,
+        "limit": arguments.limit,
+        "count": arguments.compared,
+        "few": max(arguments.compared // 10, 1),
+        "chunks": bench.chunks,
+        "budget": MEMORY,
+        "runs": [asdict(run) for run in bench.runs],
+    }
+
+
+def report(halves: dict[str, dict]) -> str:
+    told = HEAD
+    runs = {name: [Run(**run) for run in half["runs"]] for name, half in halves.items()}
+    if "compared" in halves:
+        told += COMPARED.format(**halves["compared"])
+        done = {run.job for run in runs["compared"]}
+        told += "".join(f"{row(job, runs['compared'])}\n" for job in JOBS if job in done)
+    if "curve" in halves:
+        told += CURVE.format(**halves["curve"])
+        for size in sorted({run.points for run in runs["curve"]}):
+            own = {run.job.removeprefix("curve-"): run for run in runs["curve"] if run.points == size}
+            write = own["write"]
+            line = [f"{size:,}", f"{write.seconds:.3g}", f"{write.cpu:.3g}", f"{write.peak_mib:.0f}"]
+            for job in ("box", "read"):
+                line += [f"{own[job].seconds:.3g}", f"{own[job].peak_mib:.0f}"]
+            told += f"| {' | '.join(line)} |\n"
     return told
 
 
 def drive(arguments: argparse.Namespace) -> None:
     bench = Bench(arguments)
-    jobs = arguments.only.split(",") if arguments.only else list(JOBS)
-    unknown = [job for job in jobs if job not in JOBS and job != "curve"]
-    if unknown:
-        sys.exit(f"there is no job {unknown[0]}; there are {', '.join(JOBS)} and curve")
-    if any(job in JOBS for job in jobs):
-        compare(bench, jobs, arguments.rounds, 1_000_000)
     if arguments.points:
+        half = "curve"
         curve(bench, arguments.points)
+    else:
+        half = "compared"
+        jobs = arguments.only.split(",") if arguments.only else list(JOBS)
+        unknown = [job for job in jobs if job not in JOBS]
+        if unknown:
+            sys.exit(f"there is no job {unknown[0]}; there are {', '.join(JOBS)}")
+        compare(bench, jobs, arguments.rounds, arguments.compared)
     out = Path(arguments.out)
     out.mkdir(parents=True, exist_ok=True)
-    (out / "vectors-results.md").write_text(report(bench, arguments))
-    (out / "vectors-runs.json").write_text(
-        json.dumps([asdict(run) for run in bench.runs], indent=1) + "\n"
-    )
-    print(f"report: {out / 'vectors-results.md'}")
+    kept = out / "vectors-runs.json"
+    halves = json.loads(kept.read_text()) if kept.exists() else {}
+    halves[half] = about(bench, arguments)
+    kept.write_text(json.dumps(halves, indent=1) + "\n")
+    (out / "vectors.md").write_text(report(halves))
+    print(f"report: {out / 'vectors.md'}")
 
 
 def main() -> None:
@@ -457,6 +533,7 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=120.0, help="seconds after which zarr-vectors is stopped"
     )
+    parser.add_argument("--compared", type=int, default=1_000_000, help="points that both work on")
     parser.add_argument("--points", type=int, help="the curve of time over size, up to so many")
     drive(parser.parse_args())
 

@@ -61,7 +61,8 @@ def _csv(path: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def edges(path: Path, links: np.ndarray) -> None:
-    _csv(path, {"a": links[:, 0], "b": links[:, 1]})
+    """Edges, or faces: the rows that each joins."""
+    _csv(path, dict(zip("abc", links.T, strict=False)))
 
 
 def table(path: Path, case: Case) -> None:

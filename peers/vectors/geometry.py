@@ -150,6 +150,9 @@ def differences(
             if kinds == [np.float16, np.float32] and not halves:
                 # Some tables hold halves as floats, which are the same numbers.
                 kinds[1] = kinds[0]
+            if [kind.kind for kind in kinds] == ["U", "U"]:
+                # Strings are as long as the longest of them, not as the type that they were given in.
+                kinds[1] = kinds[0]
             if kinds[0] != kinds[1] and "O" not in (kinds[0].kind, kinds[1].kind):
                 told.append(f"attribute {name} is {kinds[1]}, not {kinds[0]}")
     if not ids or want.object_ids is None:

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use crate::shell::{Cmd, Result, root, shared_target_dir, target_dir};
 use crate::{
-    bench_ome, bench_precomputed, bench_pyramid, bench_remote, bench_repack, bench_vectors,
-    instructions, usage, value, venv,
+    bench_ome, bench_precomputed, bench_pyramid, bench_python, bench_remote, bench_repack,
+    bench_vectors, instructions, usage, value, venv,
 };
 
 pub fn main(args: &[String]) -> Result {
@@ -29,6 +29,9 @@ pub fn main(args: &[String]) -> Result {
     }
     if args.iter().any(|option| option == "--pyramid") {
         return bench_pyramid::main(args);
+    }
+    if args.iter().any(|option| option == "--python") {
+        return bench_python::main(args);
     }
     if args.iter().any(|option| option == "--vectors") {
         return bench_vectors::main(args);

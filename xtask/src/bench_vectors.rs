@@ -1,4 +1,5 @@
-//! The benchmark of Zarr Vectors: the command line tool compared with zarr-vectors.
+//! The benchmark of Zarr Vectors: the command line tool compared with zarr-vectors, or alone on up to
+//! `--points N`.
 //!
 //! `peers/vectors/bench.py` does the work; this prepares what it needs: a release build of the
 //! command line tool, the Python environment, the folders.
@@ -17,8 +18,10 @@ pub fn main(args: &[String]) -> Result {
         match option.as_str() {
             "--vectors" => {}
             "--out" => out = Some(value(option, &mut rest)?),
-            "--rounds" | "--limit" | "--points" => {
+            "--rounds" | "--limit" | "--points" | "--compared" => {
                 let number: u64 = value(option, &mut rest)?;
+                // A trial with few points.
+                partial |= option == "--compared" || option == "--points" && number < 1_000_000;
                 passed.extend([option.clone(), number.to_string()]);
             }
             "--only" => {

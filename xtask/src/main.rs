@@ -7,6 +7,7 @@ mod bench;
 mod bench_ome;
 mod bench_precomputed;
 mod bench_pyramid;
+mod bench_python;
 mod bench_remote;
 mod bench_repack;
 mod bench_vectors;
@@ -20,6 +21,7 @@ mod instructions;
 mod ome_peers;
 mod planted_damage;
 mod precomputed_peers;
+mod python;
 mod repack_peers;
 mod servers;
 mod shell;
@@ -27,6 +29,7 @@ mod test;
 mod torture;
 mod vectors_peers;
 mod venv;
+mod wheel;
 mod wkw_peers;
 
 use std::process::ExitCode;
@@ -76,6 +79,10 @@ cargo xtask <command>
       Installs what the tests of remote stores run against (SeaweedFS, Azurite and nginx),
       below .servers and as packages of the system. Nothing to do if they are there.
 
+  wheel [--profile NAME] [--target TRIPLE]
+      Builds a wheel of the Python package for any Linux with glibc 2.17 (manylinux2014) and Python
+      3.11 or later into target/wheels, with zig as the C compiler and linker.
+
   bench [--quick] [--only W2,W4] [--codec zstd,lz4,none,gzip,zstd64,zstdF,noneF,seg] [--repeats N]
         [--peers shardine,zarrs,...] [--min-seconds S] [--out FOLDER] [--syscalls]
       Times the engine beside other Zarr implementations and a floor that does the least
@@ -105,10 +112,21 @@ cargo xtask <command>
       Times making all levels of an image of 1 GiB beside TensorStore, ome-zarr-py, ngff-zarr,
       igneous and a floor; what it measures is in docs/bench/pyramid.md.
 
-  bench --vectors [--rounds N] [--points N] [--only write,read,...] [--limit SECONDS] [--out FOLDER]
+  bench --vectors [--rounds N] [--only write,read,...] [--limit SECONDS] [--compared N] [--out FOLDER]
+  bench --vectors --points N [--out FOLDER]
       Times writing, reading, boxes, shard, unshard and reshard of a million points in 21,339 chunks
-      beside zarr-vectors; with --points, the curve of time over size up to N points, within
-      --memory 512MiB. The report is docs/bench/vectors-results.md.
+      (or of N) beside zarr-vectors; with --points, Shardine alone on 1, 10, .. million points up to
+      N, within --memory 512MiB. Each writes its half of docs/bench/vectors.md.
+
+  bench --python [--quick] [--only W2,W5] [--codec zstd,...] [--repeats N] [--min-seconds S]
+        [--out FOLDER]
+      The same workloads from Python: the package beside TensorStore, zarr-python with and without
+      zarrs, and the engine itself, in one run; the report is docs/bench/python.md.
+
+  bench --python [--quick] [--only W2,W5] [--codec zstd,...] [--repeats N] [--min-seconds S]
+        [--out FOLDER]
+      The same workloads from Python: the package beside TensorStore, zarr-python with and without
+      zarrs, and the engine itself, in one run; the report is docs/bench/python.md.
 
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than
@@ -123,6 +141,7 @@ fn main() -> ExitCode {
             "differential" => differential::main(rest),
             "bench" => bench::main(rest),
             "docs" => docs::main(rest),
+            "wheel" => wheel::main(rest),
             "fuzz" => fuzz::main(rest),
             "torture" => torture::main(rest),
             "servers" => servers::main(rest),

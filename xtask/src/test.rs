@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::shell::{Attempt, Cmd, Failure, Result, root, target_dir};
 use crate::{
     differential, docs, geometry_files, hygiene, ome_peers, planted_damage, precomputed_peers,
-    repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
+    python, repack_peers, servers, torture, usage, value, vectors_peers, venv, wkw_peers,
 };
 
 /// One thing that must hold.
@@ -84,7 +84,7 @@ const STEPS: &[Step] = &[
         seconds: 1,
         installed: true,
         beside: false,
-        run: python,
+        run: peers,
     },
     Step {
         name: "zarrs-peer",
@@ -101,6 +101,14 @@ const STEPS: &[Step] = &[
         installed: true,
         beside: true,
         run: test,
+    },
+    Step {
+        name: "python",
+        about: "the Python package: types, tests, programs, and the quick start where it is new",
+        seconds: 400,
+        installed: true,
+        beside: true,
+        run: python::run,
     },
     Step {
         name: "planted-damage",
@@ -455,6 +463,7 @@ pub fn install() -> Result {
     venv::ensure_precomputed()?;
     venv::ensure_vectors()?;
     venv::ensure_geometry()?;
+    venv::ensure_python()?;
     ome_peers::ensure()?;
     repack_peers::ensure_zarrita()
 }
@@ -513,6 +522,6 @@ fn test() -> Result {
     Cmd::cargo(TEST).run()
 }
 
-fn python() -> Result {
+fn peers() -> Result {
     venv::ensure().map(|_| ())
 }

@@ -46,9 +46,19 @@ pub fn ensure_challenge() -> Result<PathBuf> {
     install(".venv-challenge", "peers/ome/challenge-requirements.txt")
 }
 
+/// The same for the tests of the Python package.
+pub fn ensure_python() -> Result<PathBuf> {
+    install(".venv-python", "crates/shardine-python/tests/requirements.txt")
+}
+
 /// The same for the tests of geometry files.
 pub fn ensure_geometry() -> Result<PathBuf> {
     install(".venv-geometry", "peers/geometry/requirements.txt")
+}
+
+/// The same for building wheels of the Python package.
+pub fn ensure_wheel() -> Result<PathBuf> {
+    install(".venv-wheel", "crates/shardine-python/wheel-requirements.txt")
 }
 
 /// The same for the object storage servers that come as Python packages.

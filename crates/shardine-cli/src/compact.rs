@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use serde_json::json;
-use shardine::jobs::{CompactOptions, compact as compact_all};
+use shardine::jobs::{CompactOptions, JobContext, compact as compact_all};
 
 use crate::cli::Machine;
 use crate::failure::Failure;
@@ -44,20 +44,13 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
     let location = machine.location(&args.url)?;
     let progress = Progress::things("compacting", 0);
     let bar = progress.clone();
-    let options = CompactOptions::new()
-        .dry_run(args.dry_run)
-        .min_gap(args.min_gap)
-        .progress(move |done, found| bar.set(done, found, ""));
+    let options = CompactOptions::new().dry_run(args.dry_run).min_gap(args.min_gap);
+    let context = JobContext::new(&engine).progress(move |now| bar.hear(&now));
     let mut shards = Vec::new();
     let mut failed = Vec::new();
     let mut written = Ok(());
-    let summary = compact_all(&engine, &location, &options, &mut |result| match result {
-        Ok(done) if args.json => shards.push(json!({
-            "object": done.object.as_str(),
-            "shard": done.shard,
-            "before": done.before,
-            "after": done.after,
-        })),
+    let summary = compact_all(&context, &location, &options, &mut |result| match result {
+        Ok(done) if args.json => shards.push(done.to_json()),
         Ok(done) => {
             let line = || {
                 writeln!(
@@ -83,13 +76,7 @@ pub fn run(args: &Compact, machine: &Machine) -> Result<(), Failure> {
             "dry_run": args.dry_run,
             "compacted": shards,
             "failed": failures,
-            "summary": {
-                "arrays": summary.arrays,
-                "shards": summary.shards,
-                "compacted": summary.compacted,
-                "before": summary.before,
-                "after": summary.after,
-            },
+            "summary": summary.to_json(),
         });
         writeln!(io::stdout(), "{report}")?;
     } else {

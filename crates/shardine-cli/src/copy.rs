@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use shardine::jobs::{CopyCheck, CopyOptions, Part, copy as copy_all};
 
 use crate::cli::{Machine, Places};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::packing::{missing, waiting};
+use crate::packing::waiting;
 use crate::progress::Progress;
 use crate::{said, units};
 
@@ -120,18 +120,11 @@ pub fn run(args: &Copy, machine: &Machine) -> Result<(), Failure> {
     }
     let seconds = start.elapsed().as_secs_f64();
     if args.json {
-        let report = json!({
-            "objects_copied": report.objects_copied,
-            "bytes_copied": report.bytes_copied,
-            "objects_skipped": report.objects_skipped,
-            "bytes_skipped": report.bytes_skipped,
-            "resumed": report.resumed,
-            "verified": report.check.as_str(),
-            "part": args.part.map(|part| part.to_string()),
-            "parts_missing": missing(&report.outcome),
-            "seconds": seconds,
-        });
-        writeln!(io::stdout(), "{report}")?;
+        let mut members = report.to_json();
+        members.insert("part".to_owned(), json!(args.part.map(|part| part.to_string())));
+        members.insert("parts_missing".to_owned(), json!(report.outcome.missing()));
+        members.insert("seconds".to_owned(), json!(seconds));
+        writeln!(io::stdout(), "{}", Value::Object(members))?;
         return Ok(());
     }
     let mut line = format!(

@@ -137,7 +137,7 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     };
     if let Some(Ok(info)) = &geometry {
         if args.json {
-            let mut description = vectors::info::describe(info);
+            let mut description = info.to_json();
             description["unfinished_job"] = job_json(job.as_ref());
             writeln!(out, "{description:#}")?;
         } else {

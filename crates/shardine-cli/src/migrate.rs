@@ -115,7 +115,7 @@ pub fn run(args: &Migrate, machine: &Machine) -> Result<(), Failure> {
             "replaced": replaced,
             "removed": removed,
             "refused": refused,
-            "summary": result.as_ref().ok().map(summary_json),
+            "summary": result.as_ref().ok().map(MigrateSummary::to_json),
         });
         writeln!(out, "{report:#}")?;
     } else {
@@ -139,18 +139,6 @@ pub fn run(args: &Migrate, machine: &Machine) -> Result<(), Failure> {
         consolidate::renew_above(&location);
     }
     Ok(())
-}
-
-fn summary_json(summary: &MigrateSummary) -> Value {
-    json!({
-        "arrays": summary.arrays,
-        "groups": summary.groups,
-        "ome": summary.ome,
-        "ome_version": summary.ome_version.as_ref().map(ToString::to_string),
-        "converted": summary.converted,
-        "named": summary.named,
-        "resumed": summary.resumed,
-    })
 }
 
 fn tell(out: &mut dyn Write, summary: &MigrateSummary, dry_run: bool) -> io::Result<()> {

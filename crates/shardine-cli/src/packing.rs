@@ -5,15 +5,13 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use shardine::jobs::{Part, PartOutcome, RepackCheck, RepackOptions};
+use shardine::plan::DEFAULT_SHARD_BYTES;
 use shardine::zarr::metadata::codec_specs_from_json;
 use shardine::{CodecChoice, Packing, WriteOrder};
 
 use crate::create::{IndexPlace, Shape, ShardArgument, parse_json, shape_argument, shard_argument};
 use crate::failure::Failure;
 use crate::units;
-
-/// The default size of shards.
-const DEFAULT_SIZE: u64 = 64 << 20;
 
 /// How chunks are packed into shards.
 #[derive(Debug, Args)]
@@ -172,7 +170,7 @@ impl PackingArgs {
 
     /// Shards near 64 MiB.
     pub fn default_packing() -> Packing {
-        Packing::TargetSize(DEFAULT_SIZE)
+        Packing::TargetSize(DEFAULT_SHARD_BYTES)
     }
 }
 
@@ -199,8 +197,8 @@ impl JobArgs {
 
     /// The members of a report that say which part it is for, and which are missing.
     pub fn describe_part(&self, outcome: Option<&PartOutcome>) -> (Value, Value) {
-        let missing = outcome.map_or_else(|| json!([]), missing);
-        (json!(self.part.map(|part| part.to_string())), missing)
+        let missing = outcome.map_or(&[][..], PartOutcome::missing);
+        (json!(self.part.map(|part| part.to_string())), json!(missing))
     }
 
     /// Whether the result is compared with its source, in a local or remote store.
@@ -249,12 +247,4 @@ pub fn waiting(part: Option<Part>, outcome: &PartOutcome) -> Option<String> {
         1 => format!("part {part} is done; part {shown} has not finished yet"),
         _ => format!("part {part} is done; parts {shown}{more} have not finished yet"),
     })
-}
-
-/// The numbers of the parts that the result is waiting for.
-pub fn missing(outcome: &PartOutcome) -> Value {
-    match outcome {
-        PartOutcome::Waiting { missing } => json!(missing),
-        _ => json!([]),
-    }
 }

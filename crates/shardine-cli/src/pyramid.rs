@@ -15,7 +15,7 @@ use crate::convert::OmeArgs;
 use crate::create::IndexPlace;
 use crate::failure::Failure;
 use crate::levels::{Factors, Levels, factors_argument, levels_argument};
-use crate::packing::{PackingArgs, missing, waiting};
+use crate::packing::{PackingArgs, waiting};
 use crate::progress::Progress;
 use crate::vectors::levels::{self, LevelArgs};
 use crate::{consolidate, said, units};
@@ -31,6 +31,7 @@ Examples:
   shardine pyramid array.zarr -o image.zarr --axes zyx --scale 0.5,0.2,0.2 --unit micrometer
   shardine pyramid cells.zv --coarsen 2,2,4
   shardine pyramid tracts.zv --levels 4 --coarsen 2 --sparsity 1,2 --seed 7
+  shardine pyramid cells.zv -o overview.zv --part 1/4
 
 All levels are made in one pass over the finest: each of its chunks is decoded once. The image names
 them in the end, when all are complete; run the same command again to resume an interrupted run.
@@ -64,8 +65,9 @@ pub struct Pyramid {
     /// of files]
     #[arg(long, value_name = "REGION", requires = "update", allow_hyphen_values = true)]
     region: Option<RegionText>,
-    /// Make a new image at DST, whose finest level is moved there from the array or image at URL
-    #[arg(short, long, value_name = "DST", conflicts_with_all = ["update", "part"])]
+    /// Make a new image at DST, whose finest level is moved there from the array or image at URL; or
+    /// a new Zarr Vectors store, with the finest level of the one at URL
+    #[arg(short, long, value_name = "DST", conflicts_with = "update")]
     output: Option<String>,
     /// Rebuild levels that exist; with -o, replace an existing data set at DST
     #[arg(long)]
@@ -142,14 +144,11 @@ impl Pyramid {
         let asked = self.packing.asked();
         const STORED: &str =
             "levels are stored like the finest; repack them with `shardine reshard`";
-        let alone = "each level is made from all of the one before, by one process";
         let refused = [
             ("--factors", self.factors.0.is_some(), "use --coarsen, a number for each level"),
             ("--method", self.method.is_some(), "the vertices of a bin always become their mean"),
             ("--update", self.update, "make all levels again with --overwrite"),
-            ("-o", self.output.is_some(), "levels are made in the store itself; copy it first"),
-            ("--part", self.part.is_some(), alone),
-            ("--task-size", self.task_size.is_some(), alone),
+            ("--task-size", self.task_size.is_some(), "a part is one task"),
             ("--order", asked.order != WriteOrder::Morton, STORED),
             ("options of chunks, shards and codecs", asked.is_something(), STORED),
         ];
@@ -160,7 +159,11 @@ impl Pyramid {
         if let Some(name) = self.ome.given() {
             return Err(Failure::new(format!("{name}: only applies to images, with -o")));
         }
-        self.places.no_target("-o")?;
+        let target =
+            self.output.as_deref().map(|url| self.places.target(machine, url)).transpose()?;
+        if target.is_none() {
+            self.places.no_target("-o")?;
+        }
         let mut options = self
             .vectors
             .options()
@@ -169,7 +172,9 @@ impl Pyramid {
             .dry_run(self.dry_run);
         options.levels = self.levels.0;
         options.take_over = self.take_over;
-        levels::make(&self.url, location, options, self.json, machine)
+        options.part = self.part;
+        let url = self.output.as_deref().unwrap_or(&self.url);
+        levels::make(url, location, target.as_ref(), options, self.json, machine)
     }
 }
 
@@ -285,31 +290,15 @@ fn describe(level: &PyramidLevel, args: &Pyramid) -> String {
 }
 
 fn to_json(summary: &PyramidSummary, args: &Pyramid, seconds: f64) -> Value {
-    let level = |level: &PyramidLevel| {
-        json!({
-            "path": level.path,
-            "shape": level.shape,
-            "factors": level.factors,
-            "scale": level.scale,
-            "translation": level.translation,
-            "chunk": level.chunk_shape,
-            "shard": level.shard_shape,
-            "chunks_encoded": level.counts.chunks,
-            "chunks_empty": level.counts.empty,
-            "objects_written": level.counts.objects,
-            "objects_kept": level.counts.kept,
-            "bytes_written": level.counts.bytes,
-        })
-    };
     json!({
         "dry_run": args.dry_run,
         "method": summary.method,
-        "levels": summary.levels.iter().map(level).collect::<Vec<_>>(),
+        "levels": summary.levels.iter().map(PyramidLevel::to_json).collect::<Vec<_>>(),
         "passes": summary.passes,
         "resumed": summary.resumed,
         "unchanged": summary.unchanged,
         "part": args.part.map(|part| part.to_string()),
-        "parts_missing": missing(&summary.outcome),
+        "parts_missing": summary.outcome.missing(),
         "seconds": seconds,
     })
 }

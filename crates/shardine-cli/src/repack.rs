@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use clap::Args;
-use serde_json::{Value, json};
-use shardine::jobs::{RepackCheck, RepackOptions, RepackOutcome, RepackedArray, recover, repack};
+use serde_json::json;
+use shardine::jobs::{
+    RepackCheck, RepackOptions, RepackOutcome, RepackedArray, Subject, recover, repack, subject,
+};
 use shardine::plan::ShardingRequest;
 use shardine::plan::Unsaid;
-use shardine::precomputed::KeyFolders;
-use shardine::precomputed::Volume;
-use shardine::{Error, Location, Packing, open_in};
+use shardine::{Location, Packing, open_in};
 
 use crate::cli::{Machine, Places};
 use crate::consolidate;
@@ -108,11 +108,11 @@ struct Place {
 
 pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
-    if kind == Source::Volume {
+    if kind == Subject::Volume {
         let choice = args.sharding.choice(args.packing.asked(), Unsaid::Recommended)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
-    if kind == Source::Keys {
+    if kind == Subject::Values {
         return args.sharding.repack_keys(
             &source,
             &args.place.target(machine)?,
@@ -127,7 +127,7 @@ pub fn shard(args: &Shard, machine: &Machine) -> Result<(), Failure> {
 
 pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
-    if kind == Source::Volume {
+    if kind == Subject::Volume {
         return args.place.repack_volume(&source, ShardingRequest::from(None), &args.job, machine);
     }
     run(&args.place, RepackOptions::new().packing(Packing::Unsharded), &args.job, machine)
@@ -135,11 +135,11 @@ pub fn unshard(args: &Unshard, machine: &Machine) -> Result<(), Failure> {
 
 pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
     let (source, kind) = args.place.open(&args.job, machine)?;
-    if kind == Source::Volume {
+    if kind == Subject::Volume {
         let choice = args.sharding.choice(args.packing.asked(), Unsaid::Kept)?;
         return args.place.repack_volume(&source, choice, &args.job, machine);
     }
-    if kind == Source::Keys {
+    if kind == Subject::Values {
         return args.sharding.repack_keys(
             &source,
             &args.place.target(machine)?,
@@ -160,7 +160,7 @@ pub fn reshard(args: &Reshard, machine: &Machine) -> Result<(), Failure> {
 
 impl Place {
     /// What is to be repacked, and where it is.
-    fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Source), Failure> {
+    fn open(&self, job: &JobArgs, machine: &Machine) -> Result<(Location, Subject), Failure> {
         let location = self.places.source(machine, &self.url)?;
         if self.output.is_none() {
             self.places.no_target("-o")?;
@@ -169,20 +169,7 @@ impl Place {
             // A killed job may have left it without its name.
             recover(&location)?;
         }
-        let engine = machine.engine()?;
-        let source = match open_in(&engine, &location) {
-            Ok(set) if set.is::<Volume>() => Source::Volume,
-            Ok(set) => match set.downcast_ref::<KeyFolders>().map(|set| set.key_values(&engine)) {
-                Some(Ok(_)) => Source::Keys,
-                // Anything else that is wrong is reported by the job, which looks closer.
-                None | Some(Err(Error::NoKeyValues { .. })) => Source::Node,
-                Some(Err(error)) => return Err(error.into()),
-            },
-            // The job would only say that there is no Zarr; and what cannot be read may be
-            // anything.
-            Err(error @ (Error::Info { .. } | Error::Store(_))) => return Err(error.into()),
-            Err(_) => Source::Node,
-        };
+        let source = subject(&machine.engine()?, &location)?;
         Ok((location, source))
     }
 
@@ -201,16 +188,6 @@ impl Place {
         let target = self.target(machine)?;
         sharding::run(source, target.as_ref(), options, None, job, machine, &self.url)
     }
-}
-
-/// What is repacked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// Zarr, or anything that only the job can identify.
-    Node,
-    Volume,
-    /// A folder of values by key with an `info` of its own.
-    Keys,
 }
 
 fn run(
@@ -279,7 +256,7 @@ pub fn run_job(
             "dry_run": job.dry_run,
             "part": part,
             "parts_missing": missing,
-            "arrays": arrays.iter().map(to_json).collect::<Vec<_>>(),
+            "arrays": arrays.iter().map(RepackedArray::to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
@@ -349,26 +326,4 @@ fn describe(array: &RepackedArray, name: &str, dry_run: bool) -> String {
             line
         }
     }
-}
-
-fn to_json(array: &RepackedArray) -> Value {
-    json!({
-        "path": array.path,
-        "outcome": match array.outcome {
-            RepackOutcome::Unchanged => "unchanged",
-            RepackOutcome::Resumed => "resumed",
-            RepackOutcome::Kept => "kept",
-            _ => "done",
-        },
-        "chunk": array.chunk_shape,
-        "shard": array.shard_shape,
-        "moves": array.moves,
-        "chunks_moved": array.chunks_moved,
-        "chunks_recoded": array.chunks_recoded,
-        "chunks_empty": array.chunks_empty,
-        "objects_written": array.objects_written,
-        "bytes_written": array.bytes_written,
-        "objects_kept": array.objects_kept,
-        "verified": array.check.as_str(),
-    })
 }

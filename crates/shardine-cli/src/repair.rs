@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use shardine::Location;
 use shardine::jobs::{JobContext, Repair as Done, RepairKind, RepairOptions, repair as repair_all};
 use shardine::store::StoreExt;
@@ -89,7 +89,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
     let mut written = Ok(());
     let summary = repair_all(&context, &location, &options, &mut |done| {
         if args.json {
-            repairs.push(describe(&done));
+            repairs.push(done.to_json());
         } else if written.is_ok() {
             written = progress.suspend(|| line(&done));
         }
@@ -103,15 +103,7 @@ pub fn run(args: &Repair, machine: &Machine) -> Result<(), Failure> {
             "repairs": repairs,
             "set_aside": folder,
             "only_read": summary.only_read,
-            "summary": {
-                "mended": summary.mended,
-                "lost": summary.lost,
-                "unproved": summary.unproved,
-                "accepted": summary.accepted,
-                "left": summary.left,
-                "untold": summary.untold,
-                "bytes_set_aside": summary.bytes_set_aside,
-            },
+            "summary": summary.to_json(),
         });
         writeln!(io::stdout(), "{report}")?;
     } else {
@@ -183,39 +175,20 @@ fn plural(count: u64) -> &'static str {
 fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Location, Failure> {
     let of = location.store.name();
     let is_file = location.store.has_folders();
-    let place = match &args.set_aside {
-        Some(place) => place.clone(),
-        None if is_file => {
-            let path = Path::new(&of);
-            let name = path.file_name().map_or("array".into(), |name| name.to_string_lossy());
-            path.with_file_name(format!("{name}.set-aside")).to_string_lossy().into_owned()
-        }
-        None => {
-            let of = of.trim_end_matches('/');
-            let below = of.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-            if !below {
-                return Err(Failure::new(format!(
-                    "{of} is the root of its store, so there is no place beside it"
-                ))
-                .hint("use --set-aside to set where damaged bytes go".to_owned()));
-            }
-            format!("{of}.set-aside")
-        }
-    };
-    // What is in the same store is reached in the same way.
-    let locate = |place: &str| match &args.set_aside {
-        Some(_) => args.places.target(machine, place),
-        None => args.places.source(machine, place),
-    };
-    if args.set_aside.is_none() {
+    let Some(place) = &args.set_aside else {
         args.places.no_target("--set-aside")?;
-    }
+        // What is in the same store is reached in the same way.
+        return location.sibling(".set-aside")?.ok_or_else(|| {
+            Failure::new(format!("{of} is the root of its store, so there is no place beside it"))
+                .hint("use --set-aside to set where damaged bytes go")
+        });
+    };
     let aside = match place.contains("://") {
-        true => locate(&place)?,
+        true => args.places.target(machine, place)?,
         false => {
             let path =
-                std::path::absolute(&place).map_err(|e| Failure::file(Path::new(&place), &e))?;
-            locate(&path.to_string_lossy())?
+                std::path::absolute(place).map_err(|e| Failure::file(Path::new(place), &e))?;
+            args.places.target(machine, &path.to_string_lossy())?
         }
     };
     let inside = match (is_file, aside.store.has_folders()) {
@@ -236,20 +209,6 @@ fn set_aside(args: &Repair, machine: &Machine, location: &Location) -> Result<Lo
         )));
     }
     Ok(aside)
-}
-
-fn describe(done: &Done) -> Value {
-    json!({
-        "kind": done.kind.name(),
-        "object": done.object.as_ref().map(|key| key.as_str()),
-        "shard": done.shard,
-        "chunk": done.chunk,
-        "range": done.range.as_ref().map(|range| [range.start, range.end]),
-        "message": done.message,
-        "set_aside": done.set_aside,
-        "lost": done.lost,
-        "unproved": done.unproved,
-    })
 }
 
 fn line(done: &Done) -> io::Result<()> {

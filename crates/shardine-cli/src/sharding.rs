@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
 use shardine::Location;
 use shardine::jobs::{
     RepackOutcome, RepackVolumeOptions, RepackedScale, repack_keys, repack_volume,
@@ -186,7 +186,7 @@ pub fn run(
             "dry_run": job.dry_run,
             "part": part,
             "parts_missing": missing,
-            "scales": scales.iter().map(to_json).collect::<Vec<_>>(),
+            "scales": scales.iter().map(RepackedScale::to_json).collect::<Vec<_>>(),
             "failed": result.as_ref().err().map(ToString::to_string),
             "seconds": seconds,
         });
@@ -251,33 +251,4 @@ pub fn measured(sizes: &ValueSizes) -> String {
         units::size(sizes.raw),
         units::size(sizes.gzip)
     )
-}
-
-/// The same for programs.
-pub fn measured_json(sizes: Option<&ValueSizes>) -> Value {
-    let json = |sizes: &ValueSizes| {
-        json!({
-            "chunks": sizes.count, "raw_bytes": sizes.raw, "gzip_bytes": sizes.gzip,
-        })
-    };
-    sizes.map_or(Value::Null, json)
-}
-
-fn to_json(scale: &RepackedScale) -> Value {
-    json!({
-        "level": scale.level,
-        "key": scale.key,
-        "outcome": match scale.outcome {
-            RepackOutcome::Unchanged => "unchanged",
-            RepackOutcome::Resumed => "resumed",
-            _ => "done",
-        },
-        "sharding": scale.sharding.as_ref().map(Sharding::to_json),
-        "measured": measured_json(scale.measured.as_ref()),
-        "chunks_moved": scale.chunks_moved,
-        "chunks_recompressed": scale.chunks_recompressed,
-        "objects_written": scale.objects_written,
-        "objects_kept": scale.objects_kept,
-        "bytes_written": scale.bytes_written,
-    })
 }

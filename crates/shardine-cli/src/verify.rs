@@ -163,49 +163,19 @@ impl Report for JsonReport {
         *self.kinds.entry(finding.kind).or_default() += 1;
         let before = if self.begun { ",\n".to_owned() } else { self.opening() + "\n" };
         self.begun = true;
-        let range = finding.range.as_ref().map(|range| [range.start, range.end]);
-        let line = json!({
-            "severity": finding.severity.name(),
-            "kind": finding.kind.name(),
-            "object": finding.object.as_ref().map(|key| key.as_str()),
-            "shard": finding.shard,
-            "chunk": finding.chunk,
-            "range": range,
-            "message": finding.message,
-        });
-        write!(self.out, "{before}{line}")
+        write!(self.out, "{before}{}", finding.to_json())
     }
 
     fn end(&mut self, summary: &VerifySummary, options: &VerifyOptions) -> io::Result<()> {
         let before = if self.begun { "\n]".to_owned() } else { self.opening() + "]" };
         let mut kinds = self.kinds.clone();
-        let mut untold = serde_json::Map::new();
         for (kind, count) in summary.untold.kinds() {
             *kinds.entry(kind).or_default() += count;
-            untold.insert(kind.name().to_owned(), count.into());
         }
         let kinds: serde_json::Map<String, Value> =
             kinds.iter().map(|(kind, &n)| (kind.name().to_owned(), n.into())).collect();
-        let totals = json!({
-            "decoded": options.decode,
-            "metadata_only": options.metadata_only,
-            "level": options.level,
-            "listed": !summary.unlisted,
-            "unread_folders": summary.unread_folders,
-            "arrays": summary.arrays,
-            "groups": summary.groups,
-            "objects": summary.objects,
-            "bytes": summary.bytes,
-            "chunks": summary.chunks,
-            "chunks_decoded": summary.chunks_decoded,
-            "gap_bytes": summary.gap_bytes,
-            "lost_chunks": summary.lost_chunks,
-            "unproved_chunks": summary.unproved_chunks,
-            "damage": summary.damage,
-            "notices": summary.notices,
-            "kinds": kinds,
-            "untold": untold,
-        });
+        let mut totals = summary.to_json(options);
+        totals["kinds"] = Value::Object(kinds);
         let part = json!(options.part.map(|part| part.to_string()));
         let ok = summary.is_ok();
         writeln!(self.out, "{before}, \"part\": {part}, \"ok\": {ok}, \"summary\": {totals}}}")?;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use shardine::files::{Input, InputOptions};
+use shardine::jobs::describe_written;
 use shardine::precomputed::Volume;
 use shardine::{ElementSize, WriteOrder, WriteReport, open_in};
 
@@ -149,16 +150,7 @@ pub fn input(path: &Path) -> Result<Input, Failure> {
 
 /// What a write did, as members of a JSON object.
 pub fn describe(report: &WriteReport, seconds: f64) -> Map<String, Value> {
-    [
-        ("objects_written", json!(report.objects_written)),
-        ("objects_removed", json!(report.objects_removed)),
-        ("chunks_encoded", json!(report.chunks_encoded)),
-        ("chunks_kept", json!(report.chunks_kept)),
-        ("chunks_empty", json!(report.chunks_empty)),
-        ("bytes_written", json!(report.bytes_written)),
-        ("seconds", json!(seconds)),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
+    let mut members = describe_written(report);
+    members.insert("seconds".to_owned(), json!(seconds));
+    members
 }

@@ -99,6 +99,9 @@ pub enum Error {
         /// How many there may be.
         objects: u64,
     },
+    /// Stopped by the [`CancelToken`](crate::CancelToken) that the call watches.
+    #[error("stopped")]
+    Cancelled,
     /// A callback of the caller failed.
     #[error(transparent)]
     Callback(Box<dyn std::error::Error + Send + Sync>),

@@ -14,6 +14,7 @@
 mod ahead;
 mod budget;
 mod cache;
+mod cancel;
 mod cells;
 mod chunk_set;
 mod engine;
@@ -39,6 +40,7 @@ mod write;
 
 pub use ahead::{Ahead, reading_ahead};
 pub use budget::{Budget, Permit};
+pub use cancel::CancelToken;
 pub use cells::Cells;
 pub use chunk_set::{
     ChunkSet, EdgeLayouts, First, IndexedShard, PossibleObject, actual_length, first_read,

@@ -23,6 +23,9 @@ pub trait Source: Sync {
     }
 
     /// Copies a box of fixed-size elements to `to` in `target`.
+    ///
+    /// An element that is not copied keeps the value it has in the array, unless the region covers
+    /// its chunk completely: then it is undefined.
     fn copy_box(
         &self,
         start: &[u64],

@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = BufReader::new(File::open(input)?);
     let mut source: Box<dyn GeometrySource> = format(input)?.open(file, &options)?;
     if let Some(edges) = edges {
-        let edges = EdgeReader::open(BufReader::new(File::open(edges)?), rows)?;
+        let edges = EdgeReader::open(BufReader::new(File::open(edges)?), kind, rows)?;
         source = Box::new(WithEdges::new(source, edges)?);
     }
     let schema = source.schema().clone();

@@ -158,6 +158,12 @@ pub trait GeometrySource {
     fn object_columns(&self) -> &[String] {
         &[]
     }
+
+    /// The smallest and the largest coordinates of all vertices; `None` if they cannot be found
+    /// without using batches up. To be asked for before the first batch. Costs a read of all rows.
+    fn bounds(&mut self) -> Result<Option<[Vec<f64>; 2]>, GeometryError> {
+        Ok(None)
+    }
 }
 
 impl<S: GeometrySource + ?Sized> GeometrySource for Box<S> {
@@ -171,6 +177,10 @@ impl<S: GeometrySource + ?Sized> GeometrySource for Box<S> {
 
     fn object_columns(&self) -> &[String] {
         (**self).object_columns()
+    }
+
+    fn bounds(&mut self) -> Result<Option<[Vec<f64>; 2]>, GeometryError> {
+        (**self).bounds()
     }
 }
 

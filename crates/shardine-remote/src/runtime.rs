@@ -2,28 +2,42 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{OnceLock, mpsc};
 
 use tokio::runtime::{Builder, Runtime};
 
 /// Threads that move bytes between sockets and memory. They do no other work, so a few are enough.
 const THREADS: usize = 2;
 
+/// A runtime, and the process that started it.
+struct Started {
+    process: u32,
+    runtime: Runtime,
+    /// That of a process forked from this one.
+    next: OnceLock<Box<Started>>,
+}
+
+/// The runtime of this process. Threads do not survive a fork, so a forked process starts another
+/// one. The one that it has inherited is never dropped, as threads that are gone may hold its locks.
 fn runtime() -> io::Result<&'static Runtime> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    static MAKING: Mutex<()> = Mutex::new(());
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
+    static FIRST: OnceLock<Box<Started>> = OnceLock::new();
+    let process = std::process::id();
+    let mut slot = &FIRST;
+    loop {
+        match slot.get() {
+            Some(started) if started.process == process => return Ok(&started.runtime),
+            Some(inherited) => slot = &inherited.next,
+            None => {
+                let mut builder = Builder::new_multi_thread();
+                builder.worker_threads(THREADS).thread_name("shardine-io").enable_all();
+                let (runtime, next) = (builder.build()?, OnceLock::new());
+                if let Err(surplus) = slot.set(Box::new(Started { process, runtime, next })) {
+                    // Another thread was faster. A runtime cannot be dropped in every context.
+                    surplus.runtime.shutdown_background();
+                }
+            }
+        }
     }
-    // One at a time: a surplus runtime cannot be dropped in every context.
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
-    }
-    let mut builder = Builder::new_multi_thread();
-    builder.worker_threads(THREADS).thread_name("shardine-io").enable_all();
-    let runtime = builder.build()?;
-    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 /// The future result of a task.

@@ -32,6 +32,7 @@ pub struct NginxOptions {
 /// | `/no-etag/` | no ETag, but Last-Modified |
 /// | `/bare/` | neither ETag nor Last-Modified |
 /// | `/gzip/` | every file is said to be encoded as gzip |
+/// | `/refusing/` | what does not exist is refused: 403, not 404 |
 pub struct Nginx {
     http: SocketAddr,
     tls: Option<SocketAddr>,
@@ -143,6 +144,8 @@ http {{
     location /no-ranges/ {{ alias \"{root}/\"; max_ranges 0; }}
     location /no-etag/ {{ alias \"{root}/\"; etag off; }}
     location /gzip/ {{ alias \"{root}/\"; add_header Content-Encoding gzip; }}
+    location /refusing/ {{ alias \"{root}/\"; error_page 404 =403 @refused; }}
+    location @refused {{ return 403; }}
     location /bare/ {{ alias \"{root}/\"; etag off; add_header Last-Modified \"\"; }}
   }}
 }}

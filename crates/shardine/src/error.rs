@@ -328,7 +328,7 @@ pub enum Error {
         /// Where.
         at: String,
     },
-    /// A job was stopped by its [`CancelToken`](crate::jobs::CancelToken).
+    /// A job, a read or a write was stopped by its [`CancelToken`](crate::jobs::CancelToken).
     #[error("stopped")]
     Cancelled,
     /// A job cannot be run on its target now, or together with other processes.
@@ -547,6 +547,7 @@ impl From<EngineError> for Error {
         match error {
             EngineError::Store(error) => Self::Store(error),
             EngineError::Region(error) => Self::Region(error),
+            EngineError::Cancelled => Self::Cancelled,
             EngineError::Callback(error) => match error.downcast::<Self>() {
                 Ok(error) => *error,
                 Err(error) => Self::Engine(EngineError::Callback(error)),
@@ -563,6 +564,7 @@ impl From<Error> for EngineError {
             Error::Store(error) => Self::Store(error),
             Error::Region(error) => Self::Region(error),
             Error::Engine(error) => error,
+            Error::Cancelled => Self::Cancelled,
             error => Self::Callback(Box::new(error)),
         }
     }

@@ -14,8 +14,8 @@ use crate::vectors::VectorsError;
 /// statuses or exceptions, matches on this. Opening, reading and listing fail with
 /// [`NotFound`](Self::NotFound), [`Damaged`](Self::Damaged), [`Request`](Self::Request),
 /// [`Unsupported`](Self::Unsupported), [`Race`](Self::Race) or [`Storage`](Self::Storage); only
-/// what writes also with [`Exists`](Self::Exists) or [`Busy`](Self::Busy), and only jobs with
-/// [`Cancelled`](Self::Cancelled).
+/// what writes also with [`Exists`](Self::Exists) or [`Busy`](Self::Busy), and only what has or
+/// watches a [`CancelToken`](crate::jobs::CancelToken) with [`Cancelled`](Self::Cancelled).
 ///
 /// ```
 /// use shardine::{Array, ErrorKind};
@@ -100,6 +100,7 @@ fn of_vectors(error: &VectorsError) -> ErrorKind {
         | VectorsError::Object { .. }
         | VectorsError::Strict(_) => ErrorKind::Damaged,
         VectorsError::Unsupported { .. } => ErrorKind::Unsupported,
+        VectorsError::Undecided { source, .. } => of_store(source),
         VectorsError::NoLevel { .. } | VectorsError::NoSuch { .. } => ErrorKind::NotFound,
         VectorsError::NotAStore
         | VectorsError::Question(_)

@@ -108,7 +108,7 @@
 //! | [`physical`] | positions of elements, and boxes of lengths and times |
 //! | [`Engine`] | threads, memory and caches, shared by all arrays |
 //! | [`jobs`], [`files`] | work on whole data sets; `.npy` and raw files |
-//! | [`plan`], [`codec_words`] | which chunks, shards and codecs; codecs in few words |
+//! | [`plan`], [`codec_words`], [`units`] | which chunks, shards and codecs; codecs and sizes in few words |
 //! | [`Error`] | why a call failed, and [what to do](Error::hint) |
 //! | [`store`], [`shard`], [`stored`] | below arrays: objects, bytes of shards |
 //!
@@ -146,6 +146,7 @@ pub mod plan;
 pub mod precomputed;
 mod set;
 pub mod stored;
+pub mod units;
 pub mod vectors;
 pub mod wkw;
 pub mod zarr;
@@ -155,7 +156,7 @@ pub use shardine_engine::shard;
 use shardine_engine::{keyed, layout, memory, selection, source};
 pub use shardine_store as store;
 
-pub use array::{Array, HeldArray};
+pub use array::{Array, HeldArray, Pick};
 pub use builder::ArrayBuilder;
 pub use codec_words::CodecChoice;
 pub use dataset::{open, open_in};

@@ -286,6 +286,34 @@ impl Location {
         Ok(self.at(Some(self.key(name)?)))
     }
 
+    /// The location beside this one whose name is this one's with `ending` behind it, in a store
+    /// with the same options; `None` if this is the root of its store, or has no URL. No request is
+    /// made.
+    ///
+    /// ```
+    /// use shardine::Location;
+    ///
+    /// let place = Location::parse("s3://bucket/a.zarr")?;
+    /// let beside = place.sibling(".set-aside")?.and_then(|place| place.url());
+    /// assert_eq!(beside.as_deref(), Some("s3://bucket/a.zarr.set-aside"));
+    /// assert!(Location::parse("s3://bucket")?.sibling(".set-aside")?.is_none());
+    /// # Ok::<(), shardine::Error>(())
+    /// ```
+    pub fn sibling(&self, ending: &str) -> Result<Option<Self>, Error> {
+        let (options, url) = match &self.origin {
+            Origin::Store => return Ok(None),
+            Origin::Files(_) => (Arc::default(), self.url()),
+            Origin::Remote { options, .. } => (Arc::clone(options), self.url()),
+        };
+        let Some(url) = url else { return Ok(None) };
+        let url = url.trim_end_matches('/');
+        let has_name = url.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+        match has_name {
+            true => Self::with_options(&format!("{url}{ending}"), &options).map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// The parent location, and the name of this one in it; `None` if there is no parent, or it
     /// lies outside what the store can see. No request is made.
     pub(crate) fn parent(&self) -> Result<Option<(Self, String)>, Error> {

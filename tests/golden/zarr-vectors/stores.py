@@ -180,6 +180,15 @@ write_polylines(str(folder / "levels"), more, chunk_shape=CHUNK)
 build_pyramid(str(folder / "levels"), factors=[(2, 1.0)])
 save("levels", {"positions": listed(np.concatenate(more)), "ids": np.repeat(np.arange(4), 12).tolist()})
 
+# Three levels of points on both sides of zero, with chunks that grow: twice, then three times as long.
+dice = np.random.default_rng(21)
+cloud = (dice.random((30, 2)) * 300 - 160).astype("f4")
+write_points(str(folder / "longer_chunks"), cloud, chunk_shape=CHUNK[:2], bin_shape=(25.0, 25.0))
+build_pyramid(
+    str(folder / "longer_chunks"), factors=[(2, 1.0), (2, 1.0)], chunk_scale_factors=[2, 3], cross_level_depth=2
+)
+save("longer_chunks", {"positions": listed(cloud)})
+
 write_parametric_objects(
     str(folder / "parametric"),
     [

@@ -5,10 +5,10 @@ mod ome;
 mod report;
 mod volume;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use shardine::files::{ForeignFile, foreign_file, is_npy};
+use shardine::files::{ForeignFile, foreign_file, is_element_file};
 use shardine::precomputed::Volume;
 use shardine::{Error, Packing, SetKind, open_in};
 
@@ -155,14 +155,8 @@ impl Convert {
 
     /// Whether a file of elements is made, which appears whole or not at all.
     pub fn is_to_file(&self) -> bool {
-        is_file(&self.target)
+        is_element_file(&self.target)
     }
-}
-
-/// Whether a name is that of a file of elements: `.npy`, or raw bytes.
-fn is_file(name: &str) -> bool {
-    let raw = |path: &Path| path.extension().is_some_and(|ext| ext == "raw" || ext == "bin");
-    name == "-" || (!name.contains("://") && (is_npy(name.as_ref()) || raw(name.as_ref())))
 }
 
 pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
@@ -170,11 +164,11 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         let message = format!("{}: {format} files cannot be written", args.target);
         return Err(Failure::new(message).hint(advice));
     }
-    let files = is_file(&args.source) || is_file(&args.target);
-    if let Some(name) = args.job.of_data_sets(is_file(&args.target)).filter(|_| files) {
+    let files = is_element_file(&args.source) || is_element_file(&args.target);
+    if let Some(name) = args.job.of_data_sets(is_element_file(&args.target)).filter(|_| files) {
         return Err(Failure::new(format!("{name}: only applies from one data set to another")));
     }
-    let becomes_image = args.to == Target::OmeZarr && !is_file(&args.target);
+    let becomes_image = args.to == Target::OmeZarr && !is_element_file(&args.target);
     if files && args.to != Target::Zarr3 && !becomes_image {
         let message = format!("--to {}: only applies from one data set to another", args.to.word());
         return Err(Failure::new(message).hint(match args.to {
@@ -193,8 +187,8 @@ pub fn run(args: &Convert, machine: &Machine) -> Result<(), Failure> {
         )));
     }
     let described = args.shape.is_some() && args.dtype.is_some();
-    let from_file = is_file(&args.source) || (described && !args.source.contains("://"));
-    match (from_file, is_file(&args.target)) {
+    let from_file = is_element_file(&args.source) || (described && !args.source.contains("://"));
+    match (from_file, is_element_file(&args.target)) {
         (true, false) => import::run(args, machine),
         (false, true) => {
             let target = PathBuf::from(&args.target);

@@ -4,12 +4,11 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use shardine::jobs::{
     ConvertSummary, ConvertedLevel, JobContext, OmeForm, RepackCheck, RepackOutcome, VolumeForm,
     ZarrForm,
 };
-use shardine::shard::uint64::Sharding;
 use shardine::{Engine, Error, Location};
 
 use super::Convert;
@@ -77,7 +76,7 @@ pub fn told(
             "dry_run": job.dry_run,
             "part": part,
             "parts_missing": missing,
-            "levels": levels.iter().map(to_json).collect::<Vec<_>>(),
+            "levels": levels.iter().map(ConvertedLevel::to_json).collect::<Vec<_>>(),
             "info": summary.map(|summary| if summary.info_kept { "kept" } else { "new" }),
             "info_not_kept": summary.and_then(|summary| summary.info_not_kept.as_ref()),
             "failed": result.as_ref().err().map(ToString::to_string),
@@ -256,31 +255,4 @@ fn describe(level: &ConvertedLevel, name: &str, dry_run: bool) -> String {
         };
     }
     line
-}
-
-fn to_json(level: &ConvertedLevel) -> Value {
-    json!({
-        "level": level.level,
-        "source": level.source,
-        "target": level.target,
-        "outcome": if level.outcome == RepackOutcome::Resumed { "resumed" } else { "done" },
-        "shape": level.shape,
-        "chunk": level.chunk_shape,
-        "shard": level.shard_shape,
-        "sharding": level.sharding.as_ref().map(Sharding::to_json),
-        "measured": sharding::measured_json(level.measured.as_ref()),
-        "axes": level.axes,
-        "axes_assumed": level.axes_assumed,
-        "moves": level.moves,
-        "method": level.method,
-        "codecs_replaced": level.codecs_replaced,
-        "chunks_moved": level.chunks_moved,
-        "chunks_recoded": level.chunks_recoded,
-        "chunks_absent": level.chunks_absent,
-        "objects_written": level.objects_written,
-        "bytes_written": level.bytes_written,
-        "objects_kept": level.objects_kept,
-        "verified": level.check.as_str(),
-        "position_error": level.position_error,
-    })
 }

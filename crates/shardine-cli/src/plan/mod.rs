@@ -8,22 +8,18 @@ use std::io::{self, BufWriter, Write};
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shardine::plan::{
-    Action, Current, Purpose, Recommendation, Situation, recommend, sample, stored_cells,
-};
+use shardine::plan::{Action, ArrayAdvice, PlanError, Purpose, Recommendation, Situation};
 use shardine::precomputed::Volume;
 use shardine::shard::IndexLocation;
 use shardine::vectors::VectorStore;
 use shardine::zarr::MAX_DEPTH;
-use shardine::{
-    ArrayNode, Child, DataSet, DataType, ElementSize, Error, Group, Node, codec_words, open_in,
-};
+use shardine::{ArrayNode, Child, DataSet, DataType, Error, Group, Node, open_in};
 
 use crate::cli::Machine;
 use crate::create::Format;
 use crate::dataset::Level;
 use crate::failure::{self, Failure, quoted};
-use crate::{info, units};
+use crate::units;
 use report::Advice;
 
 const EXAMPLES: &str = "\
@@ -175,12 +171,7 @@ pub fn run(args: &Plan, machine: &Machine) -> Result<(), Failure> {
 }
 
 fn situation(args: &Plan, machine: &Machine, shape: &[u64], data_type: &DataType) -> Situation {
-    // The size of a string is a guess.
-    let element = match data_type.size() {
-        ElementSize::Fixed(size) => size as u64,
-        ElementSize::Variable => 16,
-    };
-    let mut situation = Situation::new(shape.to_vec(), element).remote(args.remote);
+    let mut situation = Situation::of_type(shape, data_type).remote(args.remote);
     situation.chunk = args.chunk.as_ref().map(|Shape(chunk)| chunk.clone());
     (situation.ratio, situation.writers, situation.target) =
         (args.ratio, args.writers, args.target_size);
@@ -198,34 +189,30 @@ fn situation(args: &Plan, machine: &Machine, shape: &[u64], data_type: &DataType
     Situation { screen: args.screen.0, view: args.view, ..situation }
 }
 
-/// The recommendation; a chunk of the wrong rank is an error in an argument.
-fn advised(situation: &Situation) -> Result<Recommendation, Failure> {
-    recommend(situation).map_err(|error| match &situation.chunk {
-        Some(chunk) if chunk.len() != situation.shape.len() || chunk.contains(&0) => {
-            Failure::new(format!(
-                "--chunk {}: needs one length above 0 for each of the {} axes",
-                units::shape_argument(chunk),
-                situation.shape.len()
-            ))
-        }
+/// A chunk of the wrong rank is an error in an argument.
+fn refused(args: &Plan, rank: usize, error: &PlanError) -> Failure {
+    match &args.chunk {
+        Some(Shape(chunk)) if chunk.len() != rank || chunk.contains(&0) => Failure::new(format!(
+            "--chunk {}: needs one length above 0 for each of the {rank} axes",
+            units::shape_argument(chunk),
+        )),
         _ => Failure::new(error),
-    })
+    }
 }
 
 fn of_shape(args: &Plan, machine: &Machine, shape: &[u64], dtype: &str) -> Result<Advice, Failure> {
     let data_type = failure::data_type(dtype)?;
     let situation = situation(args, machine, shape, &data_type);
-    let advice = advised(&situation)?;
+    let of = ArrayAdvice::of_new("a new array", &data_type, situation)
+        .map_err(|error| refused(args, shape.len(), &error))?;
     let mut command = format!(
         "shardine create NEW.zarr --shape {} --dtype {} {}",
         shape_words(shape),
         quoted(dtype),
-        packing_flags(&advice)
+        packing_flags(&of.advice)
     );
-    index_flag(&mut command, &advice);
-    let codecs = format!("{}, the default", codec_words::DEFAULT);
-    let (name, dtype) = ("a new array".to_owned(), data_type.clone());
-    Ok(Advice { name, dtype, codecs, situation, advice, command: Some(command) })
+    index_flag(&mut command, &of.advice);
+    Ok(Advice { of, command: Some(command) })
 }
 
 /// Advises on all arrays below a location.
@@ -297,50 +284,27 @@ fn of_array(
 ) -> Result<Advice, Failure> {
     let mut situation = situation(args, machine, array.shape(), array.data_type());
     let local = array.location().store.read_cost().local;
-    situation.remote |= !local;
-    situation.sample = sample(array)?;
-    situation.stored = stored_cells(array, situation.sample.as_ref())?;
-    let metadata = array.metadata();
-    let sharding = info::sharding(metadata.codecs());
-    let index = match &sharding {
-        Some(sharding) if sharding.index_location == "start" => IndexLocation::Start,
-        _ => IndexLocation::End,
-    };
-    let checksum = sharding
-        .as_ref()
-        .is_some_and(|sharding| sharding.index_codecs.iter().any(|codec| codec.name == "crc32c"));
-    situation.current = Some(Current {
-        chunk: array.chunk_shape().to_vec(),
-        shard: array.shard_shape().map(<[u64]>::to_vec),
-        index,
-        checksum,
-    });
-    let advice = advised(&situation)?;
-    let chain = sharding.as_ref().map_or(metadata.codecs(), |sharding| &sharding.codecs);
-    let codecs = format!("{}, kept", codec_words::show_chain(chain));
+    situation.look_at(array)?;
+    let of = ArrayAdvice::of_array(url, array, situation)
+        .map_err(|error| refused(args, array.shape().len(), &error))?;
+    let advice = &of.advice;
     let target = quoted(url);
     let mut command = match advice.action {
-        Action::Reshard => format!("shardine reshard {target} {}", shard_flag(&advice)),
+        Action::Reshard => format!("shardine reshard {target} {}", shard_flag(advice)),
         Action::Unshard => format!("shardine unshard {target}"),
-        Action::Rechunk => format!("shardine reshard {target} {}", packing_flags(&advice)),
+        Action::Rechunk => format!("shardine reshard {target} {}", packing_flags(advice)),
         _ => String::new(),
     };
     if matches!(advice.action, Action::Reshard | Action::Rechunk) {
-        index_flag(&mut command, &advice);
+        index_flag(&mut command, advice);
     }
     // Only folders can be exchanged in one step.
     if !local && !command.is_empty() {
         let name = url.trim_end_matches('/').trim_end_matches(".zarr");
         command.push_str(&format!(" -o {}", quoted(&format!("{name}-new.zarr"))));
     }
-    Ok(Advice {
-        name: url.to_owned(),
-        dtype: array.data_type().clone(),
-        codecs,
-        situation,
-        advice,
-        command: Some(command).filter(|command| !command.is_empty()),
-    })
+    let command = Some(command).filter(|command| !command.is_empty());
+    Ok(Advice { of, command })
 }
 
 /// A shape as one shell word.

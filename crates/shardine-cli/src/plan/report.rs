@@ -3,19 +3,14 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use shardine::DataType;
-use shardine::plan::{Action, Choice, Figures, ObjectCount, Recommendation, Situation, View};
+use shardine::plan::{Action, ArrayAdvice, Choice, Figures, ObjectCount, View};
 use shardine::shard::IndexLocation;
 
 use crate::units;
 
 /// What is recommended for one array.
 pub struct Advice {
-    pub name: String,
-    pub dtype: DataType,
-    pub codecs: String,
-    pub situation: Situation,
-    pub advice: Recommendation,
+    pub of: ArrayAdvice,
     /// The command that does it; `None` if nothing has to be done.
     pub command: Option<String>,
 }
@@ -57,22 +52,13 @@ pub fn because(out: &mut dyn Write, choice: &Choice) -> io::Result<()> {
 }
 
 impl Advice {
-    fn raw_bytes(&self) -> u64 {
-        units::elements(&self.situation.shape).saturating_mul(self.situation.element_bytes)
-    }
-
-    fn chunks_per_shard(&self) -> Option<Vec<u64>> {
-        let shard = self.advice.shard.as_ref()?;
-        Some(shard.iter().zip(&self.advice.chunk).map(|(&s, &c)| s / c.max(1)).collect())
-    }
-
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (advice, situation) = (&self.advice, &self.situation);
-        line(out, "array", &self.name)?;
+        let (advice, situation) = (&self.of.advice, &self.of.situation);
+        line(out, "array", &self.of.name)?;
         let shape = units::shape(&situation.shape);
         let place = if situation.remote { "in an object store" } else { "on a local disk" };
-        let raw = units::size(self.raw_bytes());
-        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.dtype.name()))?;
+        let raw = units::size(self.of.raw_bytes());
+        line(out, "shape", format!("{shape} {}, {raw}, {place}", self.of.data_type.name()))?;
         self.write_measured(out)?;
         let after = &advice.after;
         let chunk = units::shape(&advice.chunk);
@@ -82,7 +68,7 @@ impl Advice {
             format!("{chunk}, {} before compression", units::size(after.chunk_bytes)),
         )?;
         because(out, &advice.chunk_choice)?;
-        match (&advice.shard, self.chunks_per_shard()) {
+        match (&advice.shard, self.of.chunks_per_shard()) {
             (Some(shard), Some(chunks)) => {
                 let count = units::count(units::elements(&chunks), "chunk");
                 let text = format!("{}, {count} ({})", units::shape(shard), units::shape(&chunks));
@@ -97,7 +83,7 @@ impl Advice {
             line(out, "index", text)?;
             because(out, choice)?;
         }
-        line(out, "codecs", &self.codecs)?;
+        line(out, "codecs", &self.of.codecs)?;
         for note in &advice.notes {
             write!(out, "note").and_then(|()| below_from(out, note, 4))?;
         }
@@ -106,15 +92,15 @@ impl Advice {
     }
 
     fn write_measured(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(sample) = &self.situation.sample else {
-            let text = match (self.situation.ratio, self.advice.action) {
+        let Some(sample) = &self.of.situation.sample else {
+            let text = match (self.of.situation.ratio, self.of.advice.action) {
                 (Some(ratio), _) => format!("nothing; ratio {ratio} as given"),
                 (None, Action::Create) => return Ok(()),
                 (None, _) => "nothing: no chunks are stored yet".to_owned(),
             };
             return line(out, "measured", text);
         };
-        let what = if sample.shape == self.advice.chunk { "chunk" } else { "part" };
+        let what = if sample.shape == self.of.advice.chunk { "chunk" } else { "part" };
         let [mean, median, max] = [sample.mean, sample.median, sample.max].map(units::size);
         let ratio = sample.ratio.map_or(String::new(), |ratio| format!(", ratio {ratio:.2}"));
         let count = units::count(sample.count, what);
@@ -129,19 +115,20 @@ impl Advice {
     }
 
     fn write_figures(&self, out: &mut dyn Write) -> io::Result<()> {
-        let after = &self.advice.after;
-        let before = self.advice.before.as_ref().filter(|_| self.advice.action != Action::Nothing);
+        let after = &self.of.advice.after;
+        let before =
+            self.of.advice.before.as_ref().filter(|_| self.of.advice.action != Action::Nothing);
         let row = |out: &mut dyn Write, name: &str, cell: &dyn Fn(&Figures) -> String| match before
         {
             Some(before) => writeln!(out, "{name:<28} {:<32} {}", cell(before), cell(after)),
             None => writeln!(out, "{name:<28} {}", cell(after)),
         };
-        match (before, self.advice.action) {
+        match (before, self.of.advice.action) {
             (Some(_), _) => writeln!(out, "{:<28} {:<32} as recommended", "", "as it is")?,
             (None, Action::Nothing) => writeln!(out, "{:<28} as it is", "")?,
             (None, _) => writeln!(out, "{:<28} as recommended", "")?,
         }
-        let exists = self.situation.current.is_some();
+        let exists = self.of.situation.current.is_some();
         row(out, "objects", &|f| objects(f, exists))?;
         row(out, "object size", &|f| {
             let (mean, most) = (units::size(f.object_bytes), units::size(f.largest_object_bytes));
@@ -166,46 +153,9 @@ impl Advice {
     }
 
     pub fn to_json(&self) -> Value {
-        let (advice, situation) = (&self.advice, &self.situation);
-        let choice =
-            |choice: &Choice| json!({ "rule": choice.rule.name(), "reason": choice.reason });
-        json!({
-            "url": situation.current.as_ref().map(|_| &self.name),
-            "shape": situation.shape,
-            "dtype": self.dtype.to_json(),
-            "array_bytes": self.raw_bytes(),
-            "remote": situation.remote,
-            "measured": situation.sample.as_ref().map(|sample| json!({
-                "shape": sample.shape,
-                "count": sample.count,
-                "looked_for": sample.looked,
-                "objects": sample.objects,
-                "mean": sample.mean,
-                "median": sample.median,
-                "max": sample.max,
-                "ratio": sample.ratio,
-                "share": sample.share(),
-            })),
-            "action": match advice.action {
-                Action::Nothing => "nothing",
-                Action::Create => "create",
-                Action::Reshard => "reshard",
-                Action::Unshard => "unshard",
-                _ => "rechunk",
-            },
-            "chunk_shape": advice.chunk,
-            "chunk_choice": choice(&advice.chunk_choice),
-            "shard_shape": advice.shard,
-            "chunks_per_shard": self.chunks_per_shard(),
-            "shard_choice": choice(&advice.shard_choice),
-            "index_location": advice.index.as_ref().map(|(place, _)| word(*place)),
-            "index_choice": advice.index.as_ref().map(|(_, why)| choice(why)),
-            "codecs": self.codecs,
-            "before": advice.before.as_ref().map(figures_json),
-            "after": figures_json(&advice.after),
-            "notes": advice.notes,
-            "command": self.command,
-        })
+        let mut report = self.of.to_json();
+        report["command"] = json!(self.command);
+        report
     }
 }
 
@@ -242,44 +192,12 @@ fn requests(view: &View) -> String {
     format!("{count}, {}", units::size(view.bytes))
 }
 
-fn view_json(view: &View) -> Value {
-    json!({
-        "shape": view.shape,
-        "chunks": view.chunks,
-        "objects": view.objects,
-        "requests": [view.least_requests.min(view.most_requests), view.most_requests],
-        "bytes": view.bytes,
-    })
-}
-
-fn figures_json(figures: &Figures) -> Value {
-    json!({
-        "chunks": figures.chunks,
-        "cells": figures.cells,
-        "objects": figures.objects,
-        "object_count": match figures.object_count {
-            ObjectCount::Counted => "counted",
-            ObjectCount::Estimated => "estimated",
-            _ => "room",
-        },
-        "chunk_bytes": figures.chunk_bytes,
-        "encoded_chunk_bytes": figures.encoded_chunk_bytes,
-        "object_bytes": figures.object_bytes,
-        "largest_object_bytes": figures.largest_object_bytes,
-        "index_bytes": figures.index_bytes,
-        "stored_bytes": figures.stored_bytes,
-        "screen": view_json(&figures.screen),
-        "volume": figures.volume.as_ref().map(view_json),
-        "streaming_memory": figures.streaming_memory,
-        "whole_memory": figures.whole_memory,
-    })
-}
-
 /// A figure summed over all arrays, as they are and as recommended.
 fn total(all: &[Advice], figure: &dyn Fn(&Figures) -> u64) -> (u64, u64) {
     let add = |n: u64, more: u64| n.saturating_add(more);
-    let before = all.iter().filter_map(|one| one.advice.before.as_ref()).map(figure).fold(0, add);
-    (before, all.iter().map(|one| figure(&one.advice.after)).fold(0, add))
+    let before =
+        all.iter().filter_map(|one| one.of.advice.before.as_ref()).map(figure).fold(0, add);
+    (before, all.iter().map(|one| figure(&one.of.advice.after)).fold(0, add))
 }
 
 pub fn total_json(all: &[Advice]) -> Value {

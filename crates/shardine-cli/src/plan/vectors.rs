@@ -4,13 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use shardine::plan::{
-    Action, Choice, Current, Situation, VectorFigures, VectorRecommendation, VectorSituation,
-    recommend_vectors, sample, stored_cells,
-};
-use shardine::shard::IndexLocation;
+use shardine::plan::{Action, Current, VectorAdvice, VectorFigures, VectorRecommendation};
 use shardine::vectors::{GeometryKind, LevelInfo, VectorInfo, VectorStore};
-use shardine::{ArrayNode, Engine, Error, Group, Node};
+use shardine::{DataType, Engine, Error, Group, Node};
 
 use super::report::{because, line};
 use super::{Plan, situation};
@@ -20,11 +16,7 @@ use crate::units;
 
 /// What is recommended for one level.
 struct Advice {
-    level: LevelInfo,
-    situation: VectorSituation,
-    /// The array with the largest cells.
-    measured: String,
-    advice: VectorRecommendation,
+    of: VectorAdvice,
     /// The commands that do it; none if nothing has to be done, or the finest level says it.
     commands: Vec<String>,
 }
@@ -40,48 +32,47 @@ pub fn of_store(args: &Plan, machine: &Machine, url: &str, group: &Group) -> Res
         return Err(Failure::new("--chunk: a store of Zarr Vectors has chunks of its own")
             .hint("omit --chunk"));
     }
+    let groups = has_groups(&machine.engine()?, &store, &info)?;
     let mut all = Vec::new();
     for level in &info.levels {
         if args.level.given().is_some_and(|given| given as u64 != level.level) {
             continue;
         }
-        if let Some(advice) = of_level(args, machine, url, &store, &info, level)? {
+        if let Some(advice) = of_level(args, machine, url, &store, &info, groups, level)? {
             all.push(advice);
         }
     }
     if all.is_empty() {
         return Err(Failure::new(format!("{url}: no vertices are stored to plan for")));
     }
-    tell(url, &info, &all, args.json)
+    let rewritten = all.iter().any(|one| one.rewrites());
+    let lost = if rewritten { not_kept(&info) } else { Vec::new() };
+    tell(url, &info, &all, &lost, args.json)
 }
 
-/// The arrays of a level that have a cell for each chunk with vertices.
-fn arrays(
+/// Whether the finest level has groups of objects.
+fn has_groups(
     engine: &Arc<Engine>,
     store: &VectorStore,
-    level: u64,
-) -> Result<Vec<ArrayNode>, Failure> {
-    let location = store.location().join(&level.to_string())?;
-    let open = |path: &str| match ArrayNode::open(engine, &location.join(path)?) {
-        Ok(array) => Ok(Some(array)),
-        Err(Error::NoNode { .. }) => Ok(None),
-        Err(error) => Err(error),
+    info: &VectorInfo,
+) -> Result<bool, Failure> {
+    let Some(finest) = info.levels.first().filter(|finest| finest.objects.is_some()) else {
+        return Ok(false);
     };
-    let mut found = Vec::new();
-    found.extend(open("vertices")?);
-    found.extend(open("vertex_fragments")?);
-    match Node::open(engine, &location.join("vertex_attributes")?) {
-        Ok(Node::Group(attributes)) => {
-            for child in attributes.children()? {
-                if let Node::Array(array) = child.node? {
-                    found.push(array);
-                }
-            }
-        }
-        Ok(Node::Array(_)) | Err(Error::NoNode { .. } | Error::UnlistedGroup { .. }) => {}
-        Err(error) => return Err(error.into()),
+    match Node::open(engine, &store.location().join(&format!("{}/groups", finest.level))?) {
+        Ok(_) => Ok(true),
+        Err(Error::NoNode { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    Ok(found)
+}
+
+/// What a store does not have any more after its rows were written again.
+fn not_kept(info: &VectorInfo) -> Vec<String> {
+    let lost = info.attributes.iter().filter(|one| matches!(one.of, "fragment" | "group"));
+    let lost = lost.map(|one| format!("attribute {} of {}s", one.name, one.of));
+    let levels = (info.levels.len() > 1)
+        .then(|| "coarser levels, which `shardine pyramid` makes".to_owned());
+    lost.chain(levels).collect()
 }
 
 fn of_level(
@@ -90,53 +81,27 @@ fn of_level(
     url: &str,
     store: &VectorStore,
     info: &VectorInfo,
+    groups: bool,
     level: &LevelInfo,
 ) -> Result<Option<Advice>, Failure> {
-    let arrays = arrays(&machine.engine()?, store, level.level)?;
-    let mut measured = Vec::new();
-    for array in &arrays {
-        measured.extend(sample(array)?.map(|sample| (sample.mean, sample, array)));
-    }
-    let Some((_, sample, array)) = measured.into_iter().max_by_key(|(mean, ..)| *mean) else {
-        return Ok(None);
-    };
-    let mut cells: Situation = situation(args, machine, array.shape(), array.data_type());
-    let local = array.location().store.read_cost().local;
-    cells.remote |= !local;
-    cells.stored = stored_cells(array, Some(&sample))?;
-    cells.sample = Some(sample);
-    cells.chunk = Some(vec![1; array.shape().len()]);
-    cells.current = Some(Current {
-        chunk: array.chunk_shape().to_vec(),
-        shard: array.shard_shape().map(<[u64]>::to_vec),
-        index: IndexLocation::End,
-        checksum: true,
-    });
-    let situation = VectorSituation {
-        chunk: info.chunk_shape.clone(),
-        bin: info.bin_shape.clone(),
-        can_bin: info.kind == GeometryKind::Points && level.objects.is_none(),
-        vertices: level.vertices,
-        chunks: level.chunks,
-        arrays: arrays.len() as u64,
-        cells,
-    };
-    let advice = recommend_vectors(&situation).map_err(Failure::new)?;
+    let known = |shape: &[u64], data_type: &DataType| situation(args, machine, shape, data_type);
+    let found = VectorAdvice::of_level(&machine.engine()?, store, info, level, &known)?;
+    let Some(of) = found.map_err(Failure::new)? else { return Ok(None) };
     // All levels are packed and written by one command.
     let is_finest = info.levels.first().is_some_and(|finest| finest.level == level.level);
     let commands = match is_finest {
-        true => commands(url, info, &advice, situation.cells.current.as_ref(), local),
+        true => {
+            commands(url, info, groups, &of.advice, of.situation.cells.current.as_ref(), of.local)
+        }
         false => Vec::new(),
     };
-    let path = array.location().to_string();
-    let measured = path.rsplit_once(&format!("/{}/", level.level)).map_or("", |(_, name)| name);
-    let measured = measured.to_owned();
-    Ok(Some(Advice { level: level.clone(), situation, measured, advice, commands }))
+    Ok(Some(Advice { of, commands }))
 }
 
 fn commands(
     url: &str,
     info: &VectorInfo,
+    groups: bool,
     advice: &VectorRecommendation,
     current: Option<&Current>,
     local: bool,
@@ -166,7 +131,19 @@ fn commands(
             if let Some(per_shard) = per_shard {
                 write.push_str(&format!(" --shard {per_shard}"));
             }
-            vec![format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url)), write]
+            // Rows have the attributes of their objects as columns.
+            let of_objects = info.attributes.iter().filter(|one| one.of == "object");
+            let names: Vec<&str> = of_objects.map(|one| one.name.as_str()).collect();
+            if !names.is_empty() {
+                write.push_str(&format!(" --object-columns {}", quoted(&names.join(","))));
+            }
+            let mut query =
+                format!("shardine vectors query {} -o rows.parquet{edges}", quoted(url));
+            if groups {
+                query.push_str(" --groups-table groups.csv");
+                write.push_str(" --groups groups.csv");
+            }
+            vec![query, write]
         }
         (Action::Reshard, Some(per_shard)) => {
             let verb = if is_sharded { "reshard" } else { "shard" };
@@ -190,12 +167,20 @@ fn lengths(lengths: &[f64]) -> String {
     lengths.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(), Failure> {
+fn tell(
+    url: &str,
+    info: &VectorInfo,
+    all: &[Advice],
+    lost: &[String],
+    as_json: bool,
+) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let commands: Vec<&String> = all.iter().flat_map(|advice| &advice.commands).collect();
     if as_json {
-        let levels: Vec<Value> = all.iter().map(Advice::to_json).collect();
-        let told = json!({ "kind": info.kind.name(), "levels": levels, "commands": commands });
+        let levels: Vec<Value> = all.iter().map(|advice| advice.of.to_json()).collect();
+        let told = json!({
+            "kind": info.kind.name(), "levels": levels, "commands": commands, "not_kept": lost,
+        });
         writeln!(out, "{told:#}")?;
     } else {
         for advice in all {
@@ -213,6 +198,9 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
                 for (at, command) in commands.iter().enumerate() {
                     line(&mut out, if at == 0 { "to do" } else { "" }, command)?;
                 }
+                if !lost.is_empty() {
+                    line(&mut out, "not kept", lost.join("; "))?;
+                }
             }
         }
     }
@@ -221,8 +209,13 @@ fn tell(url: &str, info: &VectorInfo, all: &[Advice], as_json: bool) -> Result<(
 }
 
 impl Advice {
+    /// Whether its commands write the rows again.
+    fn rewrites(&self) -> bool {
+        self.of.advice.action == Action::Rechunk && !self.commands.is_empty()
+    }
+
     fn write(&self, out: &mut dyn Write, url: &str, info: &VectorInfo) -> io::Result<()> {
-        let Self { level, situation, advice, .. } = self;
+        let VectorAdvice { level, situation, advice, measured, .. } = &self.of;
         line(out, "store", format!("{url}, level {} ({})", level.level, info.kind.name()))?;
         let place = if situation.cells.remote { "in an object store" } else { "on a local disk" };
         let (vertices, chunks) = (level.vertices, units::count(level.chunks, "chunk"));
@@ -230,7 +223,7 @@ impl Advice {
         if let Some(sample) = &situation.cells.sample {
             let (mean, max) = (units::size(sample.mean), units::size(sample.max));
             let count = units::count(sample.count, "cell");
-            let text = format!("{count} of {}: {mean} on average, largest {max}", self.measured);
+            let text = format!("{count} of {}: {mean} on average, largest {max}", measured);
             line(out, "measured", text)?;
         }
         line(out, "chunk", lengths(&advice.chunk))?;
@@ -269,51 +262,4 @@ impl Advice {
         })?;
         row(out, "writers that do not wait", &|f| format!("up to {}", f.writers))
     }
-
-    fn to_json(&self) -> Value {
-        let advice = &self.advice;
-        let choice =
-            |choice: &Choice| json!({ "rule": choice.rule.name(), "reason": choice.reason });
-        let current = self.situation.cells.current.as_ref();
-        let sample = self.situation.cells.sample.as_ref();
-        json!({
-            "level": self.level.level,
-            "vertices": self.level.vertices,
-            "chunks": self.level.chunks,
-            "remote": self.situation.cells.remote,
-            "measured": sample.map(|sample| json!({
-                "array": self.measured,
-                "count": sample.count,
-                "mean": sample.mean,
-                "median": sample.median,
-                "max": sample.max,
-            })),
-            "action": match advice.action {
-                Action::Nothing => "nothing",
-                Action::Reshard => "reshard",
-                Action::Unshard => "unshard",
-                _ => "rechunk",
-            },
-            "chunk_shape": advice.chunk,
-            "chunk_choice": choice(&advice.chunk_choice),
-            "bin_shape": advice.bin,
-            "bin_choice": choice(&advice.bin_choice),
-            "chunks_per_shard": advice.chunks_per_shard,
-            "shard_choice": choice(&advice.shard_choice),
-            "current_chunks_per_shard": current.and_then(|current| current.shard.as_ref()),
-            "before": figures_json(&advice.before),
-            "after": figures_json(&advice.after),
-        })
-    }
-}
-
-fn figures_json(figures: &VectorFigures) -> Value {
-    json!({
-        "chunks": figures.chunks,
-        "vertices_per_chunk": figures.vertices_per_chunk,
-        "objects": figures.objects,
-        "object_bytes": figures.object_bytes,
-        "requests": figures.requests,
-        "writers": figures.writers,
-    })
 }

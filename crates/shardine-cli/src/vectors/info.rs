@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use serde_json::{Value, json};
 use shardine::vectors::{VectorInfo, VectorStore};
 
 use crate::cli::Machine;
@@ -32,47 +31,10 @@ pub fn run(args: &Info, machine: &Machine) -> Result<(), Failure> {
     let info = store.info()?;
     let mut out = BufWriter::new(io::stdout().lock());
     match args.json {
-        true => writeln!(out, "{:#}", describe(&info))?,
+        true => writeln!(out, "{:#}", info.to_json())?,
         false => write(&mut out, &args.url, &info)?,
     }
     Ok(out.flush()?)
-}
-
-/// A store in JSON.
-pub fn describe(info: &VectorInfo) -> Value {
-    let levels: Vec<Value> = info
-        .levels
-        .iter()
-        .map(|level| {
-            json!({
-                "level": level.level,
-                "vertices": level.vertices,
-                "objects": level.objects,
-                "chunks": level.chunks,
-            })
-        })
-        .collect();
-    let attributes: Vec<Value> = info
-        .attributes
-        .iter()
-        .map(|one| json!({ "name": one.name, "dtype": one.dtype, "of": one.of }))
-        .collect();
-    let sharding = info.shard_shape.as_ref().map(|shape| json!({ "chunks_per_shard": shape }));
-    json!({
-        "format": "zarr-vectors",
-        "version": info.version,
-        "kind": info.kind.name(),
-        "dimensions": info.axes.len(),
-        "axes": info.axes,
-        "units": info.units,
-        "bounds": info.bounds,
-        "chunk": info.chunk_shape,
-        "bin": info.bin_shape,
-        "levels": levels,
-        "attributes": attributes,
-        "sharding": sharding,
-        "notes": info.notes,
-    })
 }
 
 /// A store in words.

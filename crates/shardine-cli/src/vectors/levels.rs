@@ -9,10 +9,12 @@ use serde_json::{Map, Value, json};
 use shardine::Location;
 use shardine::jobs::{
     PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport, pyramid_vectors,
+    pyramid_vectors_to,
 };
 
 use crate::cli::Machine;
 use crate::failure::Failure;
+use crate::packing::waiting;
 use crate::progress::Progress;
 use crate::write::describe;
 use crate::{consolidate, said, units};
@@ -84,10 +86,12 @@ impl LevelArgs {
     }
 }
 
-/// Makes the levels of the store at a URL.
+/// Makes the levels of a store, in itself or in a new one. `url` is how the one with the levels was
+/// named.
 pub fn make(
     url: &str,
     location: &Location,
+    target: Option<&Location>,
     mut options: PyramidVectorsOptions,
     json: bool,
     machine: &Machine,
@@ -97,7 +101,10 @@ pub fn make(
     options.memory = memory;
     let progress = Progress::things("coarsening", 0);
     let context = progress.context(&engine);
-    let result = pyramid_vectors(&context, location, &options);
+    let result = match target {
+        Some(target) => pyramid_vectors_to(&context, location, target, &options),
+        None => pyramid_vectors(&context, location, &options),
+    };
     progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     if json && let Err(error) = &result {
@@ -106,11 +113,15 @@ pub fn make(
     }
     let report = result?;
     if !options.dry_run {
-        consolidate::renew_above(&location.join("0")?);
+        consolidate::renew_above(&target.unwrap_or(location).join("0")?);
     }
     let mut out = said::out(json);
     if json {
-        writeln!(out, "{}", to_json(&report, options.dry_run, seconds))?;
+        writeln!(out, "{}", to_json(&report, &options, seconds))?;
+        return Ok(());
+    }
+    if let Some(line) = waiting(options.part, &report.outcome) {
+        writeln!(out, "{line}")?;
         return Ok(());
     }
     for level in &report.levels {
@@ -163,27 +174,17 @@ fn shown(level: &PyramidVectorsLevel, dry_run: bool) -> String {
     )
 }
 
-fn to_json(report: &PyramidVectorsReport, dry_run: bool, seconds: f64) -> Value {
-    let level = |level: &PyramidVectorsLevel| {
-        json!({
-            "path": level.level.to_string(),
-            "bin": level.bin,
-            "chunk": level.chunk,
-            "sparsity": level.sparsity,
-            "vertices": level.vertices,
-            "objects": level.objects,
-            "chunks": level.chunks,
-            "kept": level.kept,
-        })
-    };
+fn to_json(report: &PyramidVectorsReport, options: &PyramidVectorsOptions, seconds: f64) -> Value {
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("format", json!("zarr-vectors"));
-    put("dry_run", json!(dry_run));
-    put("levels", report.levels.iter().map(level).collect());
+    put("dry_run", json!(options.dry_run));
+    put("levels", report.levels.iter().map(PyramidVectorsLevel::to_json).collect());
     put("left_out", json!(report.left_out));
     put("resumed", json!(report.resumed));
     put("unchanged", json!(report.unchanged));
+    put("part", json!(options.part.map(|part| part.to_string())));
+    put("parts_missing", json!(report.outcome.missing()));
     members.extend(describe(&report.written, seconds));
     Value::Object(members)
 }

@@ -23,6 +23,7 @@ Examples:
   shardine vectors query tracts.zv --ids 5,6 -o two.parquet
   shardine vectors query neurons.zv --ids 7 -o seven.swc
   shardine vectors query graph.zv -o nodes.csv --edges edges.csv
+  shardine vectors query tracts.zv -o rows.parquet --groups-table bundles.csv
   shardine vectors query tracts.zv --box 0:100,:,: --clip --json
   shardine vectors query cells.zv --plot cells.svg
   shardine vectors query cells.zv --where 'score>=0.5' --where kind=soma
@@ -74,6 +75,9 @@ pub struct Query {
     /// counted from 0
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
+    /// Write the groups of the level to FILE, as CSV with the columns group and object_id
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["bounds", "ids", "groups", "filters", "clip", "parametric"])]
+    groups_table: Option<PathBuf>,
     /// Draw the answer to FILE
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -133,6 +137,7 @@ pub fn run(args: &Query, machine: &Machine) -> Result<(), Failure> {
         links += batch.links.len() as u64;
         push(&batch, &mut outputs, picture.as_mut())?;
     }
+    args.write_groups(&store)?;
     for Output { file, sink } in outputs {
         sink.finish().map_err(|error| failed(&file, error))?;
         file.finish()?;
@@ -212,6 +217,23 @@ impl Query {
             outputs.push(Output { file, sink });
         }
         Ok(outputs)
+    }
+
+    /// Writes the groups, if that is asked for.
+    fn write_groups(&self, store: &VectorStore) -> Result<(), Failure> {
+        let Some(path) = &self.groups_table else { return Ok(()) };
+        let (file, mut out) = self.create(path)?;
+        let mut written = out.write_all(b"group,object_id\n");
+        store.each_group(self.level, |group, members| {
+            let mut one = |id: &i64| writeln!(out, "{group},{id}");
+            if written.is_ok() {
+                written = members.iter().try_for_each(&mut one);
+            }
+            Ok(())
+        })?;
+        written.and_then(|()| out.flush()).map_err(|error| failed(&file, error.into()))?;
+        drop(out);
+        file.finish()
     }
 
     fn picture(&self, schema: &GeometrySchema) -> Result<Option<Picture>, Failure> {

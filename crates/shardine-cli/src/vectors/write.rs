@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use shardine::CodecChoice;
 use shardine::files::FoundFile;
 use shardine::jobs::{
-    ObjectTables, Part, PartOutcome, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
+    ObjectTables, Part, WriteVectorsOptions, WriteVectorsReport, write_vectors_with,
 };
-use shardine_geometry::files::{EdgeReader, FileFormat, ReadOptions, WithEdges};
+use shardine_geometry::files::{EdgeReader, FileFormat, FileRows, ReadOptions, WithEdges};
 use shardine_geometry::zarr_vectors::Scalar;
 use shardine_geometry::{
     GROUP, GeometryError, GeometryKind, GeometrySource, OBJECT_ID, TableSource,
@@ -22,7 +22,6 @@ use crate::cli::Machine;
 use crate::failure::Failure;
 use crate::packing::waiting;
 use crate::progress::Progress;
-use crate::write::describe;
 use crate::{consolidate, said, units};
 
 const EXAMPLES: &str = "\
@@ -40,7 +39,7 @@ attributes; .npy with positions (N x D); .obj, .ply or .swc. Lines have the colu
 y1, z1, and their other columns are attributes of the line; the rows of a polyline are in order,
 with the same object_id. The edges of a graph or a skeleton are in a file of their own with the
 columns a and b, which are numbers of rows from 0 on; those of a skeleton go from a child (a) to its
-parent (b). --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
+parent (b), and the faces of a mesh in a table have a third column, c. --object-attributes and --groups are CSV, Parquet or Arrow IPC too.
 
 Rows may come in any order, also those of several objects in turns. They are sorted by chunk within
 --memory; what there is no room for is kept in unnamed files with the target, or in the folder of
@@ -76,9 +75,13 @@ pub struct Write {
     /// Compress chunks: zstd:3, blosc:lz4:5, gzip, or none; can be repeated
     #[arg(long, value_name = "CODEC", default_value = "zstd:3")]
     codec: Vec<String>,
-    /// Read the edges of a graph or a skeleton from this CSV file, with columns a and b
+    /// Read the edges of a graph or a skeleton from this CSV file, with columns a and b; or the
+    /// faces of a mesh, with columns a, b and c
     #[arg(long, value_name = "FILE")]
     edges: Option<PathBuf>,
+    /// Take these columns of INPUT for attributes of objects: the same in all rows of an object
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    object_columns: Vec<String>,
     /// Read attributes of objects from this table: a column object_id, a row per object in any
     /// order, and a column per attribute
     #[arg(long, value_name = "FILE")]
@@ -97,8 +100,9 @@ pub struct Write {
     /// Replace an existing data set at the target
     #[arg(long)]
     overwrite: bool,
-    /// Write only part I of N, so that N processes can share the work, in any order. Each reads and
-    /// sorts all rows. The last one finishes the store; `finish` only finishes it
+    /// Write only part I of N, so that N processes can share the work, in any order. Each reads all
+    /// rows, and sorts those of its shards. The last one finishes the store; `finish` only finishes
+    /// it
     #[arg(long, value_name = "I/N|finish", help_heading = "Job")]
     part: Option<Part>,
     /// Take over from another process, if it cannot be determined here whether it is still running
@@ -193,6 +197,7 @@ pub fn run(args: &Write, machine: &Machine) -> Result<(), Failure> {
     options.bin = args.bin.as_ref().map(|bin| bin.of(rank));
     options.shard = args.shard.as_ref().and_then(|shard| shard.0.clone());
     options.codec = Some(CodecChoice::Words(args.codec.clone()));
+    options.object_columns = args.object_columns.clone();
     options.spool = args.spool.clone();
     options.overwrite = args.overwrite;
     options.take_over = args.take_over;
@@ -223,13 +228,14 @@ fn open(args: &Write) -> Result<Opened, Failure> {
     if let Some(name) = &args.dtype {
         options = options.coordinate(coordinate(name)?.arrow());
     }
-    let file = File::open(path).map_err(|error| unreadable(path, error.into()))?;
+    let input = path.clone();
+    let source = FileRows::open(format, &options, move || File::open(&input));
+    let source = source.map_err(|error| unreadable(path, error))?;
     let mut inputs = vec![FoundFile::of(path).map_err(shardine::Error::from)?];
-    let source = format.open(file, &options).map_err(|error| unreadable(path, error))?;
-    let Some(edges) = &args.edges else { return Ok((source, inputs)) };
+    let Some(edges) = &args.edges else { return Ok((Box::new(source), inputs)) };
     let file = File::open(edges).map_err(|error| unreadable(edges, error.into()))?;
     inputs.push(FoundFile::of(edges).map_err(shardine::Error::from)?);
-    let reader = EdgeReader::open(file, options.batch_rows);
+    let reader = EdgeReader::open(file, args.kind.geometry(), options.batch_rows);
     let reader = reader.map_err(|error| unreadable(edges, error))?;
     let joined = WithEdges::new(source, reader).map_err(|error| unreadable(edges, error))?;
     Ok((Box::new(joined), inputs))
@@ -269,27 +275,10 @@ fn coordinate(name: &str) -> Result<Scalar, Failure> {
 fn tell(args: &Write, report: &WriteVectorsReport, seconds: f64) -> Result<(), Failure> {
     let mut out = said::out(args.json);
     if args.json {
-        let mut members = Map::new();
-        let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
-        put("format", json!("zarr-vectors"));
-        put("kind", json!(report.kind));
-        put("vertices", json!(report.vertices));
-        put("links", json!(report.links));
-        put("objects", json!(report.objects));
-        put("chunks", json!(report.chunks));
-        put("arrays", json!(report.arrays));
-        put("bounds", json!(report.bounds));
-        put("shard", json!(report.shard));
-        put("sparse_ids", json!(report.sparse_ids));
-        put("resumed", json!(report.resumed));
-        put("objects_kept", json!(report.objects_kept));
-        let missing = match &report.outcome {
-            PartOutcome::Waiting { missing } => json!(missing),
-            _ => json!([]),
-        };
-        put("part", json!(args.part.map(|part| part.to_string())));
-        put("parts_missing", missing);
-        members.extend(describe(&report.written, seconds));
+        let mut members = report.to_json();
+        members.insert("part".to_owned(), json!(args.part.map(|part| part.to_string())));
+        members.insert("parts_missing".to_owned(), json!(report.outcome.missing()));
+        members.insert("seconds".to_owned(), json!(seconds));
         writeln!(out, "{}", Value::Object(members))?;
         return Ok(());
     }

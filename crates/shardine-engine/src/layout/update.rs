@@ -3,6 +3,8 @@ use std::ops::Range;
 use shardine_codec::strided::{self, Axes, OutOfMemory, Placement};
 use shardine_codec::{CodecError, Context, ElementsRef, Endian, VariableElements};
 
+use smallvec::SmallVec;
+
 use super::decode::{DecodeError, HANDLE, counts};
 use super::update_plan::{Action, UpdatePlan};
 use super::{Layout, Leaf, ShardLayout, StagedLayout, select};
@@ -182,7 +184,7 @@ impl Layout {
         let old = if update.covers_all() { None } else { old };
         match self {
             Self::Chunk(leaf) => leaf.update(context, old, update, out),
-            Self::Shard(shard) => shard.update(context, old, update, out),
+            Self::Shard(shard) => shard.update(context, old, std::slice::from_ref(update), out),
             Self::Staged(staged) => staged.update(context, old, update, out),
         }
     }
@@ -199,6 +201,15 @@ impl Layout {
         let Some((first, between)) = before.split_first() else {
             return self.update(context, old, last, out);
         };
+        match self {
+            Self::Chunk(leaf) => {
+                if let Some(len) = leaf.codec.stored().byte_len() {
+                    return leaf.update_fixed(context, old, updates, len, out);
+                }
+            }
+            Self::Shard(shard) => return shard.update(context, old, updates, out),
+            Self::Staged(_) => {}
+        }
         let mut merged = context.take_buffer();
         let mut stored = self.update(context, old, first, &mut merged)?.stored;
         for update in between {
@@ -221,12 +232,23 @@ impl Leaf {
         update: &Update<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome, EncodeError> {
-        let to = self.selected(update.selection);
-        let Some(len) = self.codec.stored().byte_len() else {
-            return self.update_variable(context, old, update, out);
-        };
+        match self.codec.stored().byte_len() {
+            Some(len) => self.update_fixed(context, old, std::slice::from_ref(update), len, out),
+            None => self.update_variable(context, old, update, out),
+        }
+    }
+
+    /// Updates a chunk of fixed-size elements, `len` bytes, encoding it once for all updates.
+    fn update_fixed(
+        &self,
+        context: &mut Context,
+        old: Option<&[u8]>,
+        updates: &[Update<'_>],
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome, EncodeError> {
         let mut elements = context.take_filled(len)?;
-        let store = self.merge(context, old, update, &to, &mut elements)?;
+        let store = self.merge(context, old, updates, &mut elements)?;
         if store {
             self.codec.encode(context, ElementsRef::Fixed(&elements), out)?;
         }
@@ -234,30 +256,37 @@ impl Leaf {
         Ok(Outcome::of_chunk(store))
     }
 
-    /// Fills `elements` with the chunk's elements after the update, in stored order; returns
-    /// whether there is anything to store.
+    /// Fills `elements` with the chunk's elements after updates, in stored order; returns whether
+    /// there is anything to store.
     fn merge(
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        update: &Update<'_>,
-        to: &Placement,
+        updates: &[Update<'_>],
         elements: &mut [u8],
     ) -> Result<bool, EncodeError> {
         let spec = self.codec.spec();
-        match old {
+        // Whatever comes before an update that covers everything is overwritten.
+        let covering = updates.iter().rposition(Update::covers_all);
+        let updates = &updates[covering.unwrap_or(0)..];
+        let covers_padding = |update: &Update<'_>| update.bounds == spec.shape;
+        match old.filter(|_| covering.is_none()) {
             Some(old) => {
                 self.codec.decode_into(context, old, elements).map_err(DecodeError::from)?;
             }
-            None if update.covers_all() && update.bounds == spec.shape => {}
+            None if covering.is_some() && updates.first().is_some_and(covers_padding) => {}
             None => {
                 let whole: Axes<usize> = spec.shape.iter().map(|&n| n as usize).collect();
                 let place = Placement { start: 0, strides: self.strides.clone() };
                 strided::fill(&whole, &spec.fill.0, elements, &place)?;
             }
         }
-        update.source.copy_to(&update.selection.shape(), elements, to)?;
-        Ok(update.options.store_empty || !strided::is_filled(elements, &spec.fill.0))
+        for update in updates {
+            let to = self.selected(update.selection);
+            update.source.copy_to(&update.selection.shape(), elements, &to)?;
+        }
+        let store_empty = updates.iter().any(|update| update.options.store_empty);
+        Ok(store_empty || !strided::is_filled(elements, &spec.fill.0))
     }
 
     fn update_variable(
@@ -313,10 +342,16 @@ impl ShardLayout {
         &self,
         context: &mut Context,
         old: Option<&[u8]>,
-        update: &Update<'_>,
+        updates: &[Update<'_>],
         out: &mut Vec<u8>,
     ) -> Result<Outcome, EncodeError> {
-        let old = match old {
+        // Whatever comes before an update that covers everything is overwritten.
+        let covering = updates.iter().rposition(Update::covers_all);
+        let updates = &updates[covering.unwrap_or(0)..];
+        let Some(&Update { bounds, options, .. }) = updates.first() else {
+            return Ok(Outcome::default());
+        };
+        let old = match old.filter(|_| covering.is_none()) {
             Some(old) => Some(self.after.decode(context, old).map_err(DecodeError::from)?),
             None => None,
         };
@@ -330,15 +365,11 @@ impl ShardLayout {
             }
             None => None,
         };
-        let source = update.source.to_stored(self);
-        let options = update.options;
-        let plan = UpdatePlan::new(
-            self,
-            old_index.as_ref(),
-            &[update.selection],
-            update.bounds,
-            options.order,
-        )?;
+        let sources: SmallVec<[SourceView<'_>; 1]> =
+            updates.iter().map(|update| update.source.to_stored(self)).collect();
+        let selections: SmallVec<[&Selection; 1]> =
+            updates.iter().map(|update| update.selection).collect();
+        let plan = UpdatePlan::new(self, old_index.as_ref(), &selections, bounds, options.order)?;
 
         let slice = |range: &Range<u64>| {
             let bytes: &[u8] = old_bytes.unwrap_or_default();
@@ -358,20 +389,20 @@ impl ShardLayout {
                     outcome.kept += 1;
                     true
                 }
-                // There is only one selection, and it touches the entry.
                 Some(Action::Encode { cells, bounds, old }) => {
-                    let [(_, cell)] = &*cells else { continue };
-                    let update = Update {
-                        selection: &cell.selection,
-                        bounds: &bounds,
-                        source: source.advance(&cell.at),
-                        options,
-                    };
+                    let updates: SmallVec<[Update<'_>; 1]> = cells
+                        .iter()
+                        .map(|(number, cell)| Update {
+                            selection: &cell.selection,
+                            bounds: &bounds,
+                            source: sources[*number].advance(&cell.at),
+                            options,
+                        })
+                        .collect();
                     let old = old.as_ref().map(slice);
-                    let inner =
-                        self.inner.update(context, old, &update, &mut shard).map_err(|source| {
-                            EncodeError::Nested { entry, source: Box::new(source) }
-                        })?;
+                    let inner = self.inner.update_all(context, old, &updates, &mut shard).map_err(
+                        |source| EncodeError::Nested { entry, source: Box::new(source) },
+                    )?;
                     outcome.add(inner);
                     inner.stored
                 }
@@ -483,24 +514,11 @@ impl<'a> EncodedChunks<'a> {
     ) -> Result<(Outcome, Range<usize>), EncodeError> {
         let start = self.end;
         let outcome = match (self.plain, updates) {
-            (Some((leaf, len)), [update]) => {
+            (Some((leaf, len)), updates) => {
                 let elements = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
-                let old = if update.covers_all() { None } else { old };
-                let to = leaf.selected(update.selection);
-                let store = leaf.merge(context, old, update, &to, elements)?;
+                let store = leaf.merge(context, old, updates, elements)?;
                 self.end += if store { len } else { 0 };
                 Outcome::of_chunk(store)
-            }
-            (Some((_, len)), updates) => {
-                let mut encoded = context.take_buffer();
-                let outcome = self.layout.update_all(context, old, updates, &mut encoded)?;
-                if outcome.stored {
-                    let place = self.bytes.get_mut(start..start + len).ok_or(OutOfMemory)?;
-                    place.copy_from_slice(encoded.get(..len).ok_or(OutOfMemory)?);
-                    self.end += len;
-                }
-                context.give_buffer(encoded);
-                outcome
             }
             (None, updates) => {
                 let outcome = self.layout.update_all(context, old, updates, &mut self.bytes)?;

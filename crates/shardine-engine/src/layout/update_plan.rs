@@ -1,5 +1,6 @@
 //! Which entries of a shard an update keeps, and which it re-encodes.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub struct UpdatePlan<'a> {
     selections: SmallVec<[Selection; 1]>,
     /// How much of the shard lies inside the array, by stored axis.
     bounds: Axes<u64>,
+    /// The numbers of the selections that touch each entry, if there are many.
+    touching: Option<HashMap<usize, SmallVec<[usize; 2]>>>,
     entries: Arc<[u32]>,
     order: WriteOrder,
 }
@@ -55,9 +58,12 @@ impl<'a> UpdatePlan<'a> {
         bounds: &[u64],
         order: WriteOrder,
     ) -> Result<Self, ShardError> {
-        let selections = selections.iter().map(|s| shard.selection_to_stored(s)).collect();
+        let selections: SmallVec<[Selection; 1]> =
+            selections.iter().map(|s| shard.selection_to_stored(s)).collect();
         let bounds = shard.to_stored(bounds);
-        let mut plan = Self { shard, old, selections, bounds, entries: [].into(), order };
+        let touching = (selections.len() > FEW).then(|| touching(shard, &selections));
+        let entries = [].into();
+        let mut plan = Self { shard, old, selections, bounds, touching, entries, order };
         plan.entries = match order {
             WriteOrder::Morton => shard.morton()?,
             WriteOrder::C => all_entries(shard)?.into(),
@@ -100,6 +106,9 @@ impl<'a> UpdatePlan<'a> {
 
     /// Whether the update touches an entry.
     pub fn touches(&self, entry: usize) -> bool {
+        if let Some(touching) = &self.touching {
+            return touching.contains_key(&entry);
+        }
         let index = self.shard.cell(entry);
         self.selections.iter().any(|s| self.parts(s, &index).all(|part| part.is_some()))
     }
@@ -130,11 +139,31 @@ impl<'a> UpdatePlan<'a> {
     /// The parts of an entry that the selections cover, each with the selection's number.
     fn cells(&self, entry: usize) -> SmallVec<[(usize, Cell); 1]> {
         let index = self.shard.cell(entry);
-        let cell = |(number, selection): (usize, &Selection)| {
-            Some((number, Selection::cell(selection, &self.shard.chunk_shape, &index)?))
+        let cell = |number: usize| {
+            Some((number, self.selections.get(number)?.cell(&self.shard.chunk_shape, &index)?))
         };
-        self.selections.iter().enumerate().filter_map(cell).collect()
+        match &self.touching {
+            Some(touching) => {
+                let numbers = touching.get(&entry).map(|numbers| &numbers[..]).unwrap_or_default();
+                numbers.iter().filter_map(|&number| cell(number)).collect()
+            }
+            None => (0..self.selections.len()).filter_map(cell).collect(),
+        }
     }
+}
+
+/// Up to this many selections are tried one by one for each entry.
+const FEW: usize = 4;
+
+/// The numbers of the selections that touch each entry, in order.
+fn touching(shard: &ShardLayout, selections: &[Selection]) -> HashMap<usize, SmallVec<[usize; 2]>> {
+    let mut touching: HashMap<usize, SmallVec<[usize; 2]>> = HashMap::new();
+    for (number, selection) in selections.iter().enumerate() {
+        for cell in selection.cells(&shard.chunk_shape) {
+            touching.entry(shard.entry(&cell.index)).or_default().push(number);
+        }
+    }
+    touching
 }
 
 fn all_entries(shard: &ShardLayout) -> Result<Vec<u32>, ShardError> {

@@ -108,7 +108,7 @@ impl<'a> Reading<'a> {
         let workers = if parallel { self.engine.threads() } else { 1 };
         self.engine.share(workers, pieces.len(), &|i, context| {
             for job in pieces[i] {
-                if self.first_error.is_set() {
+                if self.is_over() {
                     return;
                 }
                 if let Err(error) = self.decode_job(opened, job, context) {

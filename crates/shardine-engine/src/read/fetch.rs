@@ -64,7 +64,7 @@ impl<'a> Reading<'a> {
         let small = workers == 1 && longest <= INLINE_READ;
         let _permit = if small { None } else { self.engine.admit(longest * workers as u64) };
         self.engine.share(workers, plan.fetches.len(), &|i, context| {
-            if self.first_error.is_set() {
+            if self.is_over() {
                 return;
             }
             let fetch = &plan.fetches[i];
@@ -125,6 +125,9 @@ impl<'a> Reading<'a> {
         let buffers: Vec<Mutex<Option<Buffer>>> =
             plan.fetches.iter().map(|_| Mutex::new(None)).collect();
         self.engine.share(self.engine.threads(), plan.fetches.len(), &|i, _| {
+            if self.is_over() {
+                return;
+            }
             let fetch = &plan.fetches[i];
             let range = fetch.range.clone().map_or(ReadRange::All, ReadRange::Bounded);
             match opened[fetch.object].object.read(range) {
@@ -169,7 +172,7 @@ impl<'a> Reading<'a> {
     ) {
         let objects: Vec<usize> = reads.iter().map(|(object, ..)| *object).collect();
         let deliver = |i: usize, answer: Result<Buffer, StoreError>| {
-            if self.first_error.is_set() {
+            if self.is_over() {
                 return;
             }
             let result = answer.map_err(Error::from).and_then(|bytes| use_bytes(i, &bytes));
@@ -179,6 +182,9 @@ impl<'a> Reading<'a> {
         };
         if inline {
             for (i, (object, range, len)) in reads.into_iter().enumerate() {
+                if self.is_over() {
+                    return;
+                }
                 let _permit = self.engine.admit(len);
                 deliver(i, opened[object].object.read(range));
             }
@@ -216,8 +222,8 @@ impl<I: Iterator<Item = (usize, (usize, ReadRange, u64))>> Reads for Admitted<'_
         };
         *self.permits[i].lock().unwrap_or_else(PoisonError::into_inner) = permit;
         match self.reads.next() {
-            // After a failure the remaining reads are not requested.
-            Some(_) if self.reading.first_error.is_set() => NextRead::End,
+            // After a failure, or if cancelled, the remaining reads are not requested.
+            Some(_) if self.reading.is_over() => NextRead::End,
             Some((_, (object, range, _))) => {
                 let object = std::sync::Arc::clone(&self.opened[object].object);
                 NextRead::Read(Read { object, range })

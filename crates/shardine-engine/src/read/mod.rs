@@ -17,6 +17,7 @@ use shardine_store::{Key, Object, ReadCost, ReadRange, Recovery, StoreError, Ver
 use smallvec::{SmallVec, smallvec};
 
 use super::cache::{CachedIndex, CellId, IndexKey, KeptObject, Path};
+use super::cancel::{self, CancelToken};
 use super::first_error::FirstError;
 use super::packing::{SharedObject, SharedPacking};
 use super::{ChunkSet, Engine};
@@ -129,6 +130,7 @@ pub unsafe fn read(
         cost,
         local: cost.local,
         first_error: FirstError::default(),
+        cancel: CancelToken::watched(),
         lost: Mutex::default(),
         before: Mutex::default(),
         damage: Mutex::default(),
@@ -214,6 +216,8 @@ struct Reading<'a> {
     /// Whether the store is local.
     local: bool,
     first_error: FirstError<Error>,
+    /// Stops the read.
+    cancel: Option<CancelToken>,
     /// Objects that changed or vanished while they were being read.
     lost: Mutex<Vec<(usize, Lost)>>,
     /// Objects that are being changed in place, or were when their writer died, as they were
@@ -233,6 +237,7 @@ struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// Reads some cells; returns those whose objects changed meanwhile.
     fn wave(&self, objects: Vec<Parts>) -> Result<Vec<Parts>, Error> {
+        cancel::check(self.cancel.as_ref())?;
         let inline = self.engine.on_worker();
         let opened = match self.grid.packing.shared() {
             Some(shared) => {
@@ -374,6 +379,14 @@ impl<'a> Reading<'a> {
 
     fn check(&self) -> Result<(), Error> {
         self.first_error.check()
+    }
+
+    /// Whether the read has failed or is cancelled, so that continuing is pointless.
+    fn is_over(&self) -> bool {
+        if let Err(error) = cancel::check(self.cancel.as_ref()) {
+            self.first_error.set(error);
+        }
+        self.first_error.is_set()
     }
 
     /// An error in the bytes of an object counts only if the object is unchanged and nobody was

@@ -19,6 +19,7 @@ use shardine_store::{Buffer, Condition, CreateOptions, Edit, Key, Object, ReadRa
 use smallvec::SmallVec;
 
 use super::cache::CellId;
+use super::cancel::{self, CancelToken};
 use super::publisher::Publisher;
 use super::{ChunkSet, Engine};
 use crate::Error;
@@ -122,6 +123,8 @@ struct Writing<'a> {
     /// Objects of a remote store to be removed.
     removed: Mutex<Vec<Key>>,
     counters: Counters,
+    /// Stops the write.
+    cancel: Option<CancelToken>,
 }
 
 impl<'a> Writing<'a> {
@@ -136,7 +139,13 @@ impl<'a> Writing<'a> {
             publisher: Publisher::new(&*grid.store, WRITE_BATCH),
             removed: Mutex::default(),
             counters: Counters::default(),
+            cancel: CancelToken::watched(),
         }
+    }
+
+    /// An error if the write is cancelled.
+    fn check(&self) -> Result<(), Error> {
+        cancel::check(self.cancel.as_ref())
     }
 
     fn progress(&self, bytes: u64) {
@@ -158,6 +167,7 @@ impl<'a> Writing<'a> {
 
     /// Writes one object that is encoded in memory.
     fn object(&self, task: &Task<'_>) -> Result<(), Error> {
+        self.check()?;
         let key = self.grid.packing.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
         let covered = task.covers(&bounds);
@@ -232,6 +242,7 @@ impl<'a> Writing<'a> {
 
     /// Writes a large shard: its chunks are encoded in parallel and written as they are ready.
     fn stream(&self, shard: &ShardLayout, task: &Task<'_>) -> Result<(), Error> {
+        self.check()?;
         let key = self.grid.packing.key(&task.index)?;
         let bounds = self.grid.bounds(&task.index);
         let covered = task.covers(&bounds);

@@ -143,3 +143,15 @@ pub struct WriteReport {
     /// Bytes written.
     pub bytes_written: u64,
 }
+
+impl WriteReport {
+    /// Adds what another write did.
+    pub fn add(&mut self, other: &Self) {
+        self.objects_written += other.objects_written;
+        self.objects_removed += other.objects_removed;
+        self.chunks_encoded += other.chunks_encoded;
+        self.chunks_kept += other.chunks_kept;
+        self.chunks_empty += other.chunks_empty;
+        self.bytes_written += other.bytes_written;
+    }
+}

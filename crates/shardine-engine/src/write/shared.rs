@@ -122,6 +122,7 @@ impl Writing<'_> {
         boxes: &Boxes,
         touched: &Touched<'_>,
     ) -> Result<ChangeReport, Error> {
+        self.check()?;
         let value_bytes = self.grid.layout.decoded_len();
         let encode =
             |context: &mut Context, number: usize, old: OldValue<'_>, out: &mut Vec<u8>| {
@@ -155,6 +156,7 @@ impl Writing<'_> {
         old: OldValue<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Encoded, Error> {
+        self.check()?;
         let bounds = self.grid.bounds(cell);
         let inside: SmallVec<[u64; 4]> =
             cell.iter().zip(&boxes.cells).map(|(&i, &cells)| i % cells).collect();

@@ -172,6 +172,7 @@ impl Stream<'_, '_> {
         tally: &Tally,
     ) -> Result<Batch, Error> {
         let writing = self.writing;
+        writing.check()?;
         let mut batch = Batch::default();
         let mut chunks = Outcome::default();
         let mut done = 0;

@@ -260,6 +260,25 @@ fn wrong(error: csv::Error) -> GeometryError {
     }
 }
 
+/// What the columns of a file may be, by all its rows: their names, and a guess for each. The file
+/// is then where it was.
+pub(super) fn guess_columns<R: Read + Seek>(
+    input: &mut R,
+    batch_rows: usize,
+) -> Result<(Names, Vec<Guess>), GeometryError> {
+    let start = input.stream_position()?;
+    let mut rows = CsvRows::new(&mut *input, batch_rows)?;
+    let names = rows.names();
+    let mut guesses = vec![Guess::default(); names.0.len()];
+    while let Some(record) = rows.next_record()? {
+        for (guess, cell) in guesses.iter_mut().zip(record) {
+            guess.look_at(cell);
+        }
+    }
+    input.seek(SeekFrom::Start(start))?;
+    Ok((names, guesses))
+}
+
 /// What all values of a column so far may be.
 #[derive(Debug, Clone)]
 pub(super) struct Guess {

@@ -1,6 +1,7 @@
-//! Edges between the rows of another file, as CSV with the columns `a` and `b`.
+//! Links between the rows of another file, as CSV: edges with the columns `a` and `b`, faces with
+//! `a`, `b` and `c`.
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, Write};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
@@ -9,98 +10,108 @@ use arrow_schema::{DataType, Field, Fields};
 use csv::Writer;
 
 use super::columns::{FlatColumn, Values, flat_fields};
-use super::csv_read::{CSV, CsvRows, Guess};
+use super::csv_read::{CSV, CsvRows, guess_columns};
 use super::csv_write::{failed, flat_columns, writer};
 use super::{cannot_hold, invalid};
 use crate::{
-    GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource, Links, OBJECT_ID,
+    GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySink, GeometrySource,
+    Links, OBJECT_ID,
 };
 
-/// The columns with the rows that an edge joins.
-const ENDS: [&str; 2] = ["a", "b"];
-
-/// The columns with the rows that a face joins.
+/// The columns with the rows that a face joins; an edge has the first two.
 const CORNERS: [&str; 3] = ["a", "b", "c"];
 
-/// Reads edges from CSV: the columns `a` and `b` are numbers of rows, counted from 0; others are
-/// attributes of edges.
+/// The columns with the rows that a link joins.
+fn ends(width: usize) -> &'static [&'static str] {
+    if width == 3 { &CORNERS } else { &CORNERS[..2] }
+}
+
+/// Reads links from CSV: the columns `a` and `b`, of faces also `c`, are numbers of rows, counted
+/// from 0; others are attributes of links.
 pub struct EdgeReader<R> {
     rows: CsvRows<R>,
     attributes: Fields,
-    /// Edges so far.
+    width: usize,
+    /// Links so far.
     edges: u64,
 }
 
 impl<R: Read + Seek> EdgeReader<R> {
-    /// Reads the file twice, first for the types of attributes. `batch_rows` is the most edges that
-    /// are given at once.
-    pub fn open(mut input: R, batch_rows: usize) -> Result<Self, GeometryError> {
-        let batch_rows = batch_rows.max(1);
-        let start = input.stream_position()?;
-        let mut rows = CsvRows::new(&mut input, batch_rows)?;
-        let names = rows.names();
-        let mut guesses = vec![Guess::default(); names.0.len()];
-        while let Some(record) = rows.next_record()? {
-            for (guess, cell) in guesses.iter_mut().zip(record) {
-                guess.look_at(cell);
-            }
-        }
-        input.seek(SeekFrom::Start(start))?;
+    /// Reads the links of sets of a kind: faces of meshes, edges of all others. Reads the file
+    /// twice, first for the types of attributes. `batch_rows` is the most links that are given at
+    /// once.
+    pub fn open(
+        mut input: R,
+        kind: GeometryKind,
+        batch_rows: usize,
+    ) -> Result<Self, GeometryError> {
+        let ends = ends(kind.link_width());
+        let (width, batch_rows) = (ends.len(), batch_rows.max(1));
+        let (names, guesses) = guess_columns(&mut input, batch_rows)?;
         let mut rows = CsvRows::new(input, batch_rows)?;
         let mut fields = Vec::new();
-        for end in ENDS {
+        for end in ends {
             let column = names.0.iter().position(|name| name == end).ok_or_else(|| {
-                invalid(CSV, format!("column {end}"), "it is missing: edges have columns a and b")
+                let reason = match width {
+                    3 => "it is missing: faces have columns a, b and c",
+                    _ => "it is missing: edges have columns a and b",
+                };
+                invalid(CSV, format!("column {end}"), reason)
             })?;
-            fields.push((column, Field::new(end, DataType::UInt64, false)));
+            fields.push((column, Field::new(*end, DataType::UInt64, false)));
         }
         for (column, (name, guess)) in names.0.iter().zip(&guesses).enumerate() {
-            if !ENDS.contains(&name.as_str()) {
+            if !ends.contains(&name.as_str()) {
                 let field = Field::new(name, guess.data_type(), guess.has_absent());
                 fields.push((column, field));
             }
         }
-        let attributes = fields.iter().skip(2).map(|(_, field)| field.clone()).collect();
+        let attributes = fields.iter().skip(width).map(|(_, field)| field.clone()).collect();
         rows.read_as(fields)?;
-        Ok(Self { rows, attributes, edges: 0 })
+        Ok(Self { rows, attributes, width, edges: 0 })
     }
 }
 
 impl<R: Read> EdgeReader<R> {
-    /// The attributes of edges.
+    /// The attributes of links.
     pub fn attributes(&self) -> &Fields {
         &self.attributes
     }
 
-    /// The next edges, among so many vertices; `None` after the last.
+    /// The next links, among so many vertices; `None` after the last.
     pub fn next_links(&mut self, vertices: u64) -> Result<Option<Links>, GeometryError> {
         let Some(batch) = self.rows.next_rows()? else { return Ok(None) };
-        let [a, b] = [0, 1].map(|end| batch.column(end).as_primitive::<UInt64Type>().values());
-        let mut rows = Vec::with_capacity(2 * a.len());
-        for (row, (&a, &b)) in a.iter().zip(b.iter()).enumerate() {
-            if let Some(far) = [a, b].into_iter().find(|end| *end >= vertices) {
-                // The header is line 1, and line breaks inside cells are rare enough.
-                let line = self.edges.saturating_add(row as u64 + 2);
-                let reason = format!("there is no row {far}: there are {vertices}, from 0 on");
-                return Err(invalid(CSV, format!("edges, line {line}"), reason));
+        let width = self.width;
+        let column = |end: usize| batch.column(end).as_primitive::<UInt64Type>().values();
+        let ends: Vec<_> = (0..width).map(column).collect();
+        let mut rows = Vec::with_capacity(width * batch.num_rows());
+        for row in 0..batch.num_rows() {
+            for end in &ends {
+                let end = end[row];
+                if end >= vertices {
+                    // The header is line 1, and line breaks inside cells are rare enough.
+                    let line = self.edges.saturating_add(row as u64 + 2);
+                    let reason = format!("there is no row {end}: there are {vertices}, from 0 on");
+                    return Err(invalid(CSV, format!("edges, line {line}"), reason));
+                }
+                rows.push(end);
             }
-            rows.extend([a, b]);
         }
-        self.edges += a.len() as u64;
+        self.edges += batch.num_rows() as u64;
         let attributes = match self.attributes.is_empty() {
             true => None,
             false => {
-                let columns: Vec<usize> = (2..batch.num_columns()).collect();
+                let columns: Vec<usize> = (width..batch.num_columns()).collect();
                 Some(batch.project(&columns)?)
             }
         };
-        Ok(Some(Links { width: 2, rows, attributes }))
+        Ok(Some(Links { width, rows, attributes }))
     }
 }
 
-/// Vertices of one source, joined by edges of a file.
+/// Vertices of one source, joined by links of a file.
 ///
-/// The edges come after all vertices, in batches without vertices.
+/// The links come after all vertices, in batches without vertices.
 pub struct WithEdges<S, R> {
     vertices: S,
     edges: EdgeReader<R>,
@@ -110,11 +121,12 @@ pub struct WithEdges<S, R> {
 }
 
 impl<S: GeometrySource, R: Read> WithEdges<S, R> {
-    /// Joins them. The kind of the vertices must have edges.
+    /// Joins them. The kind of the vertices must have such links.
     pub fn new(vertices: S, edges: EdgeReader<R>) -> Result<Self, GeometryError> {
         let kind = vertices.schema().kind;
-        if kind.link_width() != 2 {
-            return Err(cannot_hold(kind.name(), "edges"));
+        if kind.link_width() != edges.width {
+            let what = if edges.width == 3 { "faces" } else { "edges" };
+            return Err(cannot_hold(kind.name(), what));
         }
         let link_attributes = edges.attributes().clone();
         let schema = GeometrySchema { link_attributes, ..vertices.schema().clone() };
@@ -148,6 +160,10 @@ impl<S: GeometrySource, R: Read> GeometrySource for WithEdges<S, R> {
     fn object_columns(&self) -> &[String] {
         self.vertices.object_columns()
     }
+
+    fn bounds(&mut self) -> Result<Option<[Vec<f64>; 2]>, GeometryError> {
+        self.vertices.bounds()
+    }
 }
 
 /// Writes the links of a set as CSV: the columns `a` and `b`, for faces also `c`, are numbers of
@@ -170,7 +186,7 @@ impl<W: Write> EdgeWriter<W> {
         let mut output = writer(output);
         let attributes = flat_fields(&schema.link_attributes);
         let attributes = attributes.iter().map(|field| field.name().as_str());
-        let ends = CORNERS.into_iter().take(schema.kind.link_width().max(2));
+        let ends = ends(schema.kind.link_width()).iter().copied();
         output.write_record(ends.chain(attributes)).map_err(failed)?;
         Ok(Self { output, path: is_path.then_some(None), width: schema.kind.link_width() })
     }

@@ -76,6 +76,23 @@ impl FileFormat {
         })
     }
 
+    /// Reads a file of this format that was read before, with this outcome: of CSV the types of
+    /// attributes are known then.
+    pub(super) fn open_again<R: Read + Seek + Send + 'static>(
+        self,
+        input: R,
+        options: &ReadOptions,
+        schema: &GeometrySchema,
+    ) -> Result<Box<dyn GeometrySource + Send>, GeometryError> {
+        match self {
+            Self::Csv => {
+                let attributes = &schema.vertex_attributes;
+                Ok(Box::new(CsvReader::with_attributes(input, options, attributes)?))
+            }
+            _ => self.open(input, options),
+        }
+    }
+
     /// Reads a table of this format whose rows are named by the columns `keys`, which are whole
     /// numbers. All other columns are attributes.
     ///

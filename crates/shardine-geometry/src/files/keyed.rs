@@ -1,13 +1,13 @@
 //! Tables whose rows are named by numbers: attributes of objects, members of groups.
 
 use std::collections::HashSet;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::csv_read::{CSV, CsvRows, Guess};
+use super::csv_read::{CSV, CsvRows, Guess, guess_columns};
 use super::invalid;
 use super::table::{attribute_column, attribute_field, number_column};
 use crate::{GeometryError, TableSource};
@@ -37,16 +37,7 @@ pub(super) fn open_csv<R: Read + Seek>(
     mut input: R,
     keys: &[&str],
 ) -> Result<(CsvRows<R>, SchemaRef), GeometryError> {
-    let start = input.stream_position()?;
-    let mut rows = CsvRows::new(&mut input, BATCH_ROWS)?;
-    let names = rows.names();
-    let mut guesses = vec![Guess::default(); names.0.len()];
-    while let Some(record) = rows.next_record()? {
-        for (guess, cell) in guesses.iter_mut().zip(record) {
-            guess.look_at(cell);
-        }
-    }
-    input.seek(SeekFrom::Start(start))?;
+    let (names, guesses) = guess_columns(&mut input, BATCH_ROWS)?;
     let mut rows = CsvRows::new(input, BATCH_ROWS)?;
     let field = |(name, guess): (&String, &Guess)| match keys.contains(&name.as_str()) {
         true => Field::new(name, DataType::Int64, false),

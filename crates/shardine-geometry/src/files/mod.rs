@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | CSV | a column for each axis, `object_id`, attributes | yes | as it comes |
 //! | Parquet, Arrow IPC | the same | yes | as it comes |
+//! | batches in memory, or from another library | the same | yes | no |
 //! | `.npy` | positions, N x D | yes | as it comes |
 //! | `.obj` | vertices, faces, lines | yes | as it comes |
 //! | `.ply` | vertices with attributes, faces, edges | yes | faces and edges at the end |
@@ -11,6 +12,8 @@
 //!
 //! Nothing here opens a file: callers give what they have opened, and say what it is.
 
+mod again;
+mod batches;
 mod columns;
 mod csv_read;
 mod csv_write;
@@ -27,6 +30,8 @@ mod table;
 #[cfg(feature = "tables")]
 mod tables;
 
+pub use again::FileRows;
+pub use batches::{BatchReader, BatchTable, WithLinks};
 pub use csv_read::CsvReader;
 pub use csv_write::CsvWriter;
 pub use edges::{EdgeReader, EdgeWriter, WithEdges};

@@ -1,6 +1,6 @@
 //! Which column of a table is what, and batches made of its rows.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch};
@@ -282,5 +282,44 @@ impl Assembler {
         }
         let rows = 0..column.len();
         Ok(pick(&[column], rows.flat_map(|row| [(0, row), (0, row)]))?)
+    }
+}
+
+/// Batches of the rows of a table, no larger than asked for.
+pub(super) struct TableRows {
+    pub assembler: Assembler,
+    batch_rows: usize,
+    /// Rows that have been read and not yet given.
+    waiting: VecDeque<RecordBatch>,
+    ended: bool,
+}
+
+impl TableRows {
+    pub fn new(assembler: Assembler, batch_rows: usize) -> Self {
+        Self { assembler, batch_rows, waiting: VecDeque::new(), ended: false }
+    }
+
+    pub fn next(
+        &mut self,
+        mut read: impl FnMut() -> Result<Option<RecordBatch>, GeometryError>,
+    ) -> Result<Option<GeometryBatch>, GeometryError> {
+        while !self.ended {
+            let Some(mut rows) = self.waiting.pop_front() else {
+                match read()? {
+                    Some(rows) => self.waiting.push_back(rows),
+                    None => self.ended = true,
+                }
+                continue;
+            };
+            if rows.num_rows() > self.batch_rows {
+                let rest = rows.slice(self.batch_rows, rows.num_rows() - self.batch_rows);
+                self.waiting.push_front(rest);
+                rows = rows.slice(0, self.batch_rows);
+            }
+            if rows.num_rows() > 0 {
+                return self.assembler.batch(&rows).map(Some);
+            }
+        }
+        Ok(None)
     }
 }

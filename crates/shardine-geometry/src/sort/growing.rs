@@ -48,6 +48,10 @@ impl GrowingRun {
         }
     }
 
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
     /// All rows so far; none are left.
     pub fn take(&mut self) -> Self {
         std::mem::replace(self, Self::new(self.width))

@@ -48,6 +48,11 @@ impl<'a> Sorter<'a> {
         self.len == 0
     }
 
+    /// Bytes of a row.
+    pub fn width(&self) -> usize {
+        self.growing.width()
+    }
+
     /// Adds a row, which has the width that was announced.
     pub fn push(&mut self, key: u128, row: &[u8]) -> Result<(), GeometryError> {
         if self.growing.is_full(self.memory) {

@@ -39,6 +39,15 @@ pub struct Block<'a> {
     pub fragments: FragmentRef<'a>,
 }
 
+impl Block<'static> {
+    /// A block in the dense form: the chunk, then the fragment.
+    pub fn of_row(row: &[i64]) -> PayloadResult<Self> {
+        let (fragment, chunk) = row.split_last().map_or((&0, &[][..]), |row| row);
+        let fragment = natural(*fragment, || "a fragment of a manifest".to_owned())?;
+        Ok(Self { chunk: chunk.into(), fragments: FragmentRef::Single(fragment) })
+    }
+}
+
 /// Numbers of fragments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FragmentRef<'a> {

@@ -8,6 +8,7 @@
 //! Readers take any bytes. They check every number before they use it, and allocate nothing in
 //! proportion to a number that the length of the bytes does not bear out.
 
+mod anchor;
 mod attributes;
 mod build;
 mod bytes;
@@ -25,12 +26,13 @@ mod ragged;
 pub mod rules;
 mod stored_type;
 
+pub use anchor::Anchor;
 pub use attributes::{AttributeDocument, Categories, Column, Scalar, Values};
 pub use build::{
     BuildOptions, Builder, BuiltGroups, BuiltObjects, BuiltStore, GridArray, ObjectArray,
 };
 pub use coarse::{
-    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, FineChunk,
+    CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects, CoarseOptions, CoarseShare, FineChunk,
     choose_objects, kept_objects,
 };
 pub use documents::{

@@ -2,7 +2,8 @@
 //!
 //! An array holds the links whose ends lie in chunks with the same offsets from the chunk of the
 //! first stored end, which is the cell that holds the link. Its name is made of these offsets:
-//! `0.0.+1` for edges to the next chunk along the third axis, `0.0.+1_0.+1.0` for faces.
+//! `0.0.+1` for edges to the next chunk along the third axis, `0.0.+1_0.+1.0` for faces. Where links
+//! lead to another level, offsets are those from the [`Anchor`](super::Anchor) of the cell.
 
 use smallvec::SmallVec;
 
@@ -85,8 +86,8 @@ impl LinkOffsets {
         self.0.iter()
     }
 
-    /// The chunk of end `at` of a link in the cell `source`; `None` if it is past the largest
-    /// number.
+    /// The chunk of end `at` of a link in the cell `source`, or, in another level, in a cell with the
+    /// anchor `source`; `None` if it is past the largest number.
     pub fn chunk(&self, source: &[i64], at: usize) -> Option<ChunkCoords> {
         let Some(at) = at.checked_sub(1) else {
             return Some(ChunkCoords::from_slice(source));

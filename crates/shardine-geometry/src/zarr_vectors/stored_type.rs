@@ -35,10 +35,10 @@ enum Text {
     Bytes,
 }
 
-/// The most characters of a string: a longer one makes a row of more than 64 KiB.
-const MOST_CHARACTERS: usize = 1 << 14;
-
 impl StoredType {
+    /// The most characters of a string: a longer one makes a row of more than 64 KiB.
+    pub(super) const MOST_CHARACTERS: usize = 1 << 14;
+
     /// Numbers with their lowest byte first.
     pub fn of(scalar: Scalar) -> Self {
         Self { scalar, unit: 1, swapped: false, text: None }
@@ -46,7 +46,7 @@ impl StoredType {
 
     /// Strings of `size` bytes with four bytes for each character.
     pub fn utf32(size: usize) -> Option<Self> {
-        let fits = size > 0 && size.is_multiple_of(4) && size / 4 <= MOST_CHARACTERS;
+        let fits = size > 0 && size.is_multiple_of(4) && size / 4 <= Self::MOST_CHARACTERS;
         let text = Some(Text::Utf32);
         fits.then_some(Self { scalar: Scalar::Uint8, unit: size, swapped: false, text })
     }
@@ -71,7 +71,7 @@ impl StoredType {
         if let Some(bytes) = short.strip_prefix('S') {
             let unit = bytes.parse::<usize>().ok()?;
             let text = Some(Text::Bytes);
-            let fits = (1..=MOST_CHARACTERS).contains(&unit);
+            let fits = (1..=Self::MOST_CHARACTERS).contains(&unit);
             return fits.then_some(Self { scalar: Scalar::Uint8, unit, swapped: false, text });
         }
         match short {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod batches;
 mod keyed;
 mod meshes;
 mod rows;

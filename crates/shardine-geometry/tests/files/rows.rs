@@ -123,7 +123,8 @@ fn edges_join_rows_of_another_file() {
         let options = ReadOptions::new(GeometryKind::Graph).batch_rows(2);
         CsvReader::open(Cursor::new("x,y\n0,0\n1,0\n1,1\n"), &options).unwrap()
     };
-    let edges = |text: &'static str| EdgeReader::open(Cursor::new(text), 2).unwrap();
+    let open = |text: &'static str| EdgeReader::open(Cursor::new(text), GeometryKind::Graph, 2);
+    let edges = |text: &'static str| open(text).unwrap();
     let text = "b,weight,a\n1,0.5,0\n2,1,1\n0,2,2\n";
     let mut graph = WithEdges::new(vertices(), edges(text)).unwrap();
     let found = all(&mut graph).unwrap();
@@ -134,10 +135,31 @@ fn edges_join_rows_of_another_file() {
     let mut wrong = WithEdges::new(vertices(), edges("a,b\n0,1\n1,2\n2,3\n")).unwrap();
     let error = all(&mut wrong).unwrap_err().to_string();
     assert!(error.contains("edges, line 4: there is no row 3"), "{error}");
-    let Err(error) = EdgeReader::open(Cursor::new("a,c\n0,1\n"), 2) else { panic!() };
+    let Err(error) = open("a,c\n0,1\n") else { panic!() };
     assert!(error.to_string().contains("column b"), "{error}");
     let points = CsvReader::open(Cursor::new("x\n0\n"), &points()).unwrap();
     assert!(WithEdges::new(points, edges("a,b\n")).is_err());
+}
+
+#[test]
+fn faces_join_rows_of_another_file() {
+    let vertices = || {
+        let options = ReadOptions::new(GeometryKind::Mesh).batch_rows(2);
+        CsvReader::open(Cursor::new("x,y,z\n0,0,0\n1,0,0\n1,1,0\n0,1,0\n"), &options).unwrap()
+    };
+    let open = |text: &'static str| EdgeReader::open(Cursor::new(text), GeometryKind::Mesh, 2);
+    let mut mesh = WithEdges::new(vertices(), open("a,b,c,area\n0,1,2,1\n3,2,0,2\n").unwrap());
+    let found = all(mesh.as_mut().unwrap()).unwrap();
+    assert_eq!(found.links, [[0, 1, 2], [3, 2, 0]]);
+    assert_eq!(found.link_attributes, ["a,b,c,area", "0,1,2,1", "3,2,0,2"]);
+    let mut wrong = WithEdges::new(vertices(), open("a,b,c\n0,1,4\n").unwrap()).unwrap();
+    let error = all(&mut wrong).unwrap_err().to_string();
+    assert!(error.contains("edges, line 2: there is no row 4"), "{error}");
+    let Err(error) = open("a,b\n0,1\n") else { panic!() };
+    assert!(error.to_string().contains("faces have columns a, b and c"), "{error}");
+    let graph = ReadOptions::new(GeometryKind::Graph);
+    let graph = CsvReader::open(Cursor::new("x,y\n0,0\n"), &graph).unwrap();
+    assert!(WithEdges::new(graph, open("a,b,c\n").unwrap()).is_err());
 }
 
 #[test]

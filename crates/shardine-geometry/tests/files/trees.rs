@@ -102,7 +102,7 @@ fn a_graph_without_rings_is_a_forest_whatever_its_directions() {
         let options = ReadOptions::new(GeometryKind::Graph);
         let vertices = "x,y,z\n0,0,0\n1,0,0\n2,0,0\n9,0,0\n";
         let vertices = CsvReader::open(Cursor::new(vertices), &options).unwrap();
-        let edges = EdgeReader::open(Cursor::new(edges), 10).unwrap();
+        let edges = EdgeReader::open(Cursor::new(edges), GeometryKind::Graph, 10).unwrap();
         written(FileFormat::Swc, &mut WithEdges::new(vertices, edges).unwrap())
     };
     // The middle would have two parents.

@@ -8,6 +8,7 @@ mod current;
 #[cfg(feature = "ndarray")]
 mod nd;
 mod objects;
+mod pick;
 mod read;
 mod span;
 mod typed;
@@ -25,6 +26,7 @@ use crate::{Engine, Error, Location};
 
 pub use current::HeldArray;
 use current::Successor;
+pub use pick::Pick;
 
 /// An n-dimensional array of chunks, stored in any format.
 ///

@@ -208,7 +208,7 @@ impl Array {
     }
 
     /// The places of a selection's elements in C order.
-    fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
+    pub(super) fn c_order(&self, selection: &Selection) -> Result<Placement, RegionError> {
         let counts: SmallVec<[u64; 6]> = selection.axes.iter().map(|axis| axis.count).collect();
         let place = Placement::contiguous(&counts, self.chunks.layout.element_size());
         place.ok_or_else(|| RegionError::TooLarge { shape: selection.shape() })
@@ -234,7 +234,7 @@ impl Array {
     ///
     /// # Safety
     /// No two elements may have the same place.
-    unsafe fn read_selections(
+    pub(super) unsafe fn read_selections(
         &self,
         wanted: &[(Selection, Placement)],
         out: &mut [u8],

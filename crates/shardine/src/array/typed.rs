@@ -163,8 +163,9 @@ impl Array {
     /// Writes many regions from memory in one call; where they overlap, later ones win.
     ///
     /// Each shard changes once and atomically, however many regions touch it. Costs what the
-    /// regions would cost one by one, except that shards they share are written once; a chunk that
-    /// several regions touch is encoded once for each of them.
+    /// regions would cost one by one, except that shards they share are written once. A chunk that
+    /// several regions touch is encoded once, unless its elements have variable lengths or a codec
+    /// encodes whole shards: then once for each of them.
     ///
     /// ```
     /// # use shardine::{Array, Location, WriteOptions};

@@ -64,6 +64,14 @@ pub fn is_npy(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "npy")
 }
 
+/// Whether a name is that of a file of elements: `.npy`, or raw bytes in `.raw` or `.bin`; `-`
+/// stands for a stream of them. A URL never is.
+pub fn is_element_file(name: &str) -> bool {
+    let path = Path::new(name);
+    let is_raw = || path.extension().is_some_and(|ending| ending == "raw" || ending == "bin");
+    name == "-" || (!name.contains("://") && (is_npy(path) || is_raw()))
+}
+
 /// How the elements of a file become those of an array.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]

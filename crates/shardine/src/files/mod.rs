@@ -25,7 +25,7 @@ mod stored_type;
 
 pub use error::FileError;
 pub use foreign::{ForeignFile, foreign_file};
-pub use input::{FoundFile, Input, InputOptions, is_npy};
+pub use input::{FoundFile, Input, InputOptions, is_element_file, is_npy};
 pub use output_file::{IfExists, OutputFile, check_free, is_device};
 pub use raw_variable::RawError;
 pub use shardine_npy::{Descr, Header, NpyError};

@@ -1,26 +1,23 @@
 //! Removes the gaps from shards.
 
-use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use shardine_store::{Key, StoreError};
 
 use super::span::job_span;
 use super::walk::each_array_or_scale;
+use super::{JobContext, JobProgress};
 use crate::stored::{PossibleObject, ShardEntries};
-use crate::{Array, Engine, Error, Location};
+use crate::{Array, Error, Location};
 
 /// How to compact.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct CompactOptions {
     /// Only report what would be done.
     pub dry_run: bool,
     /// Shards with a smaller share of gaps are left alone.
     pub min_gap: f64,
-    /// Called with the objects checked so far, and the objects found so far.
-    pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 
 impl CompactOptions {
@@ -39,21 +36,6 @@ impl CompactOptions {
     pub fn min_gap(mut self, share: f64) -> Self {
         self.min_gap = share;
         self
-    }
-
-    /// Calls `progress` with the objects checked so far, and the objects found so far.
-    pub fn progress(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
-        self.progress = Some(Arc::new(progress));
-        self
-    }
-}
-
-impl fmt::Debug for CompactOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompactOptions")
-            .field("dry_run", &self.dry_run)
-            .field("min_gap", &self.min_gap)
-            .finish_non_exhaustive()
     }
 }
 
@@ -98,17 +80,19 @@ pub struct CompactSummary {
 /// nested shards stay.
 ///
 /// Costs one read for the index of each shard, many in parallel in a remote store, and for shards
-/// with gaps one read of their bytes.
+/// with gaps one read of their bytes. A job that is stopped leaves each shard either old or new.
 pub fn compact(
-    engine: &Arc<Engine>,
+    context: impl Into<JobContext>,
     location: &Location,
     options: &CompactOptions,
     tell: &mut dyn FnMut(Result<Compacted, Error>),
 ) -> Result<CompactSummary, Error> {
     let _span = job_span("compact", location);
+    let context = &context.into();
     let mut summary = CompactSummary::default();
     let (mut done, mut found) = (0, 0);
-    each_array_or_scale(engine, location, &mut |array| {
+    each_array_or_scale(context.engine(), location, &mut |array| {
+        context.check()?;
         let array = match array {
             Ok(array) => array,
             Err(error) => {
@@ -149,12 +133,13 @@ pub fn compact(
                 }
             }
             done += 1;
-            if let Some(progress) = &options.progress {
-                progress(done, found);
+            context.report(JobProgress::steps("", done, found));
+            match context.check() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
             }
-            ControlFlow::Continue(())
         });
-        Ok(())
+        context.check()
     })?;
     Ok(summary)
 }

@@ -11,7 +11,7 @@
 //! | [`verify`], [`repair`] | finds damage, and repairs what can be repaired |
 //! | [`compact`] | removes the gaps that in-place updates leave |
 //! | [`pyramid`], [`pyramid_to`] | the lower levels of an image, in one pass over the finest |
-//! | [`pyramid_vectors`] | the coarser levels of a Zarr Vectors store |
+//! | [`pyramid_vectors`], [`pyramid_vectors_to`] | the coarser levels of a Zarr Vectors store |
 //! | [`migrate`] | Zarr version 2 to 3, OME-Zarr to 0.5 or 0.6; the chunks stay where they are |
 //! | [`unfinished_job`] | finds an interrupted in-place job on a data set |
 //! | [`recover`] | restores the name of a data set whose in-place job was killed between two renames |
@@ -39,6 +39,7 @@
 //! ```
 
 mod append;
+mod as_json;
 mod check;
 mod compact;
 mod compare;
@@ -56,6 +57,7 @@ mod repack_volume;
 mod repair;
 mod setters;
 mod span;
+mod subject;
 mod unfinished;
 mod vectors_pyramid;
 mod vectors_write;
@@ -65,6 +67,7 @@ mod watched;
 mod whole;
 
 pub use append::{AppendError, AppendFrom, AppendOptions, AppendReport, append};
+pub use as_json::describe_written;
 pub use check::{Finding, FindingKind, Severity, Untold, VerifySummary};
 pub use compact::{CompactOptions, CompactSummary, Compacted, compact};
 pub use compare::{
@@ -95,10 +98,11 @@ pub use repack::{
 pub use repack_volume::{RepackVolumeOptions, RepackedScale, repack_keys, repack_volume};
 pub use repair::{Repair, RepairKind, RepairOptions, RepairSummary, repair};
 pub use shardine_remote::abort_unfinished_uploads;
+pub use subject::{Subject, subject};
 pub use unfinished::{UnfinishedJob, unfinished_job};
 pub use vectors_pyramid::{
     PyramidVectorsError, PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport,
-    pyramid_vectors,
+    pyramid_vectors, pyramid_vectors_to,
 };
 pub use vectors_write::{
     ObjectTables, WriteVectorsError, WriteVectorsOptions, WriteVectorsReport, write_vectors,

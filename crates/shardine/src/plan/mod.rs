@@ -4,6 +4,7 @@
 //! [`Situation`] it is given, above all on the encoded size of chunks, which [`sample`] measures.
 //! It names the [`Rule`] behind every choice.
 
+mod advice;
 mod array_layout;
 mod chunk;
 mod figures;
@@ -23,6 +24,7 @@ mod vectors;
 mod volume_layout;
 mod wanted;
 
+pub use advice::{ArrayAdvice, VectorAdvice, VolumeAdvice};
 pub(crate) use array_layout::chunk_grid;
 pub use array_layout::{ArrayLayout, ArrayLayoutError, FillChoice, LayoutPart};
 pub use chunk::chunk_shape;
@@ -44,4 +46,4 @@ pub(crate) use value_sizes::measure_values;
 pub use vectors::{VectorFigures, VectorRecommendation, VectorSituation, recommend_vectors};
 pub(crate) use volume_layout::usual_kind;
 pub use volume_layout::{VolumeLayout, VolumeLayoutError};
-pub use wanted::Packing;
+pub use wanted::{DEFAULT_SHARD_BYTES, Packing};

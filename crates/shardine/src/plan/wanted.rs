@@ -1,5 +1,8 @@
 use serde::{Deserialize, Serialize};
 
+/// The size of shards that are asked for without any other word, in bytes.
+pub const DEFAULT_SHARD_BYTES: u64 = 64 << 20;
+
 /// How chunks are packed into objects.
 ///
 /// ```

@@ -2,6 +2,7 @@
 
 use shardine_geometry::GeometryError;
 use shardine_geometry::zarr_vectors::{DocumentError, PayloadError};
+use shardine_store::StoreError;
 
 /// Why a store of Zarr Vectors cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +89,14 @@ pub enum VectorsError {
     /// The question has no answer in this store.
     #[error("{0}")]
     Question(String),
+    /// The store cannot be listed, and refuses to say whether a node exists.
+    #[error("whether there is {node} cannot be found out: the store cannot list, and {source}")]
+    Undecided {
+        /// Which one.
+        node: String,
+        /// How it refuses.
+        source: StoreError,
+    },
     /// What was asked for does not fit into memory.
     #[error("it takes about {needs} bytes of memory at once, and {most} are allowed")]
     TooLarge {
@@ -120,6 +129,10 @@ impl VectorsError {
             }
             Self::Strict(_) => Some(
                 "without `--strict` the answer is what is stored; `shardine verify` lists what is wrong",
+            ),
+            Self::Undecided { .. } => Some(
+                "let the server answer 404 for what it does not have, or allow listing; or write the \
+                 names of all nodes into the store with `shardine consolidate`",
             ),
             Self::TooLarge { .. } => Some("allow more with `--memory`, or ask for less"),
             _ => None,

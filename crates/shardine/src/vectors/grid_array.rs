@@ -44,7 +44,7 @@ impl GridArray {
         path: &str,
         rank: usize,
     ) -> Result<Option<Self>, Error> {
-        match Node::open(&store.engine, &store.location.join(path)?) {
+        match store.node(path) {
             Ok(node) => Self::of_node(store, path, node, rank).map(Some),
             Err(Error::NoNode { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -289,7 +289,7 @@ fn follows(start: &[u64], count: u64, cell: &[u64]) -> bool {
 }
 
 /// The cell of entry `entry` of the shard at `place`, whose entries form `grid`.
-fn within_shard(place: &[u64], grid: &[u64], mut entry: u64) -> Option<Vec<u64>> {
+pub(crate) fn within_shard(place: &[u64], grid: &[u64], mut entry: u64) -> Option<Vec<u64>> {
     let mut cell = vec![0; place.len()];
     for ((cell, place), len) in cell.iter_mut().zip(place).zip(grid).rev() {
         *cell = place.checked_mul(*len)?.checked_add(entry.checked_rem(*len)?)?;

@@ -245,8 +245,7 @@ pub(super) fn named_children(
     path: &str,
     scope: &str,
 ) -> Result<Vec<Child>, Error> {
-    let location = store.location.join(path)?;
-    let group = match Node::open(&store.engine, &location) {
+    let group = match store.node(path) {
         Ok(Node::Group(group)) => group,
         Ok(Node::Array(_)) => {
             let node = path.to_owned();
@@ -262,7 +261,7 @@ pub(super) fn named_children(
             let declared = || declared.into_iter().flat_map(|names| names.keys().cloned());
             let names = store.known_below(path).unwrap_or_else(|| declared().collect());
             // A declaration does not promise that there is an array.
-            probe::named(&store.engine, &location, names)
+            probe::named(store, path, names)
         }
         children => children,
     }

@@ -526,7 +526,7 @@ impl<'a> LinkBatches<'a> {
 
 /// The group at `path`; `None` if there is none.
 fn group_at(store: &VectorStore, path: &str) -> Result<Option<Group>, Error> {
-    match Node::open(&store.engine, &store.location.join(path)?) {
+    match store.node(path) {
         Ok(Node::Group(group)) => Ok(Some(group)),
         Ok(Node::Array(_)) => {
             let node = path.to_owned();

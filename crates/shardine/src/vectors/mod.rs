@@ -25,9 +25,11 @@ mod by_object;
 mod cells;
 mod error;
 mod grid_array;
+mod groups;
 mod info;
 mod level;
 mod links;
+mod manifests;
 mod objects;
 mod parametric;
 mod probe;
@@ -38,8 +40,10 @@ mod told;
 mod whole_level;
 
 pub use error::VectorsError;
+pub(crate) use grid_array::within_shard;
 pub use info::{AttributeInfo, LevelInfo, VectorInfo};
 pub(crate) use level::ValueType;
+pub(crate) use manifests::Manifests;
 pub use query::{AttributeFilter, Comparison, VectorQuery, VectorRows};
 pub use shardine_geometry::{
     Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySink, GeometrySource,

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
-use shardine_codec::ElementSize;
-use shardine_geometry::zarr_vectors::{
-    Block, FragmentRef, Manifest, ManifestRows, ObjectIndex, PayloadError,
-};
+use shardine_geometry::zarr_vectors::{Block, Manifest, ManifestRows, ObjectIndex, PayloadError};
 
 use super::error::VectorsError;
+use super::groups::Members;
+use super::manifests::{Manifests, NotManifests};
 use super::store::{VectorStore, wrong};
 use crate::zarr::{ArrayNode, Node};
 use crate::{Error, Location, Region};
@@ -26,13 +24,6 @@ pub(super) struct ObjectTable {
     manifests: Manifests,
 }
 
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each level")]
-enum Manifests {
-    Bytes(ArrayNode),
-    Dense { spans: ArrayNode, blocks: ArrayNode },
-}
-
 /// Takes the blocks of objects: the number of the row among those asked for, and the block.
 pub(super) type EachBlock<'a> = dyn FnMut(usize, Block<'_>) -> Result<(), Error> + 'a;
 
@@ -43,8 +34,7 @@ impl ObjectTable {
         path: &str,
         rank: usize,
     ) -> Result<Option<Self>, Error> {
-        let location = store.location.join(path)?;
-        let group = match Node::open(&store.engine, &location) {
+        let group = match store.node(path) {
             Ok(Node::Group(group)) => group,
             Ok(Node::Array(_)) => {
                 let node = path.to_owned();
@@ -82,22 +72,8 @@ impl ObjectTable {
             Err(wrong(&self.store, VectorsError::Node { node, expected }))
         };
         let is_int64 = |array: &ArrayNode| array.data_type().name() == "int64";
-        let rank = self.document.rank as u64;
-        match &self.manifests {
-            Manifests::Bytes(bytes) => {
-                let variable = bytes.data_type().size() == ElementSize::Variable;
-                if bytes.shape().len() != 1 || !variable {
-                    return wrong_array("manifests", "a list of bytes of variable length");
-                }
-            }
-            Manifests::Dense { spans, blocks } => {
-                if !is_int64(spans) || !matches!(spans.shape(), [_, 2]) {
-                    return wrong_array("manifest_spans", "int64 with two columns");
-                }
-                if !is_int64(blocks) || !matches!(blocks.shape(), [_, n] if *n == rank + 1) {
-                    return wrong_array("manifest_blocks", "int64, chunks and fragments");
-                }
-            }
+        if let Err(NotManifests { name, expected, .. }) = self.manifests.check(self.document.rank) {
+            return wrong_array(name, expected);
         }
         if let Some(ids) = &self.ids
             && (!is_int64(ids) || ids.shape() != [self.rows()])
@@ -109,11 +85,7 @@ impl ObjectTable {
 
     /// How many objects it has rows for.
     pub(super) fn rows(&self) -> u64 {
-        let array = match &self.manifests {
-            Manifests::Bytes(bytes) => bytes,
-            Manifests::Dense { spans, .. } => spans,
-        };
-        array.shape().first().copied().unwrap_or(0)
+        self.manifests.rows()
     }
 
     /// The ids of rows.
@@ -253,14 +225,8 @@ impl ObjectTable {
             let mut found = found.chunks_exact(columns as usize);
             for (at, (span, (_, id))) in (at..).zip(part.iter().zip(&rows[at..])) {
                 for block in found.by_ref().take(span.count as usize) {
-                    let Some((fragment, chunk)) = block.split_last() else { continue };
-                    let fragment = u64::try_from(*fragment).map_err(|_| {
-                        let what = "a fragment of a manifest".to_owned();
-                        let rule = "which must not be negative";
-                        self.wrong(*id, PayloadError::Number { what, value: *fragment, rule })
-                    })?;
-                    let fragments = FragmentRef::Single(fragment);
-                    each(done + at, Block { chunk: chunk.into(), fragments })?;
+                    let block = Block::of_row(block).map_err(|error| self.wrong(*id, error))?;
+                    each(done + at, block)?;
                 }
             }
             at += count;
@@ -274,65 +240,14 @@ impl ObjectTable {
     }
 }
 
-/// The objects of groups.
-#[derive(Debug, Default)]
-pub(super) struct Members {
-    /// In ascending order.
-    ids: Vec<i64>,
-    ranges: Vec<Range<i64>>,
-}
-
-impl Members {
-    fn has(&self, id: i64) -> bool {
-        self.ids.binary_search(&id).is_ok() || self.ranges.iter().any(|range| range.contains(&id))
-    }
-
-    /// Reads the objects of the given groups of a level.
-    pub(super) fn read(store: &VectorStore, level: u64, groups: &[u64]) -> Result<Self, Error> {
-        let path = format!("{level}/groups");
-        let Some(array) = open_array(store, &path)? else {
-            return Err(store.wrong(VectorsError::Question("the store has no groups".to_owned())));
-        };
-        let wrong_node =
-            |expected| store.wrong(VectorsError::Node { node: path.clone(), expected });
-        if array.shape().len() != 1 || array.data_type().size() != ElementSize::Variable {
-            return Err(wrong_node("a list of bytes of variable length"));
-        }
-        let ranges = array.metadata().attributes().get("group_ranges");
-        let mut members = Self::default();
-        for group in groups {
-            if array.shape().first().is_none_or(|rows| group >= rows) {
-                let id = i64::try_from(*group).unwrap_or(i64::MAX);
-                return Err(store.wrong(VectorsError::NoSuch { what: "group", id }));
-            }
-            if let Some(range) = ranges.and_then(|ranges| ranges.get(group.to_string())) {
-                let number = |at: usize| range.get(at).and_then(Value::as_i64);
-                let (Some(start), Some(stop)) = (number(0), number(1)) else {
-                    return Err(wrong_node("given group_ranges of two numbers each"));
-                };
-                members.ranges.push(start..stop);
-                continue;
-            }
-            let read = array.read_many_variable(&[Region::of_box(&[*group], &[1])])?;
-            let (ids, rest) = read.get(0).unwrap_or_default().as_chunks::<8>();
-            if !rest.is_empty() {
-                return Err(wrong_node("lists of int64"));
-            }
-            members.ids.extend(ids.iter().map(|id| i64::from_le_bytes(*id)));
-        }
-        members.ids.sort_unstable();
-        Ok(members)
-    }
-}
-
-fn open_array(store: &VectorStore, path: &str) -> Result<Option<ArrayNode>, Error> {
-    match ArrayNode::open(&store.engine, &store.location.join(path)?) {
-        Ok(array) => Ok(Some(array)),
-        Err(Error::NoNode { .. }) => Ok(None),
-        Err(Error::NotAnArray { .. }) => {
+pub(super) fn open_array(store: &VectorStore, path: &str) -> Result<Option<ArrayNode>, Error> {
+    match store.node(path) {
+        Ok(Node::Array(array)) => Ok(Some(array)),
+        Ok(Node::Group(_)) => {
             let node = path.to_owned();
             Err(store.wrong(VectorsError::Node { node, expected: "an array" }))
         }
+        Err(Error::NoNode { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

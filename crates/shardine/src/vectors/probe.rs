@@ -4,8 +4,8 @@ use shardine_geometry::zarr_vectors::{ChunkCoords, LinkFamily, LinkOffsets};
 
 use super::store::VectorStore;
 use super::told::Told;
-use crate::zarr::{Child, Node};
-use crate::{Engine, Error, Location};
+use crate::Error;
+use crate::zarr::Child;
 
 /// The most arrays of links that are asked for by name.
 const MOST_ARRAYS: usize = 200;
@@ -13,15 +13,19 @@ const MOST_ARRAYS: usize = 200;
 /// The most levels that are asked for by number.
 const MOST_LEVELS: u64 = 64;
 
-/// The nodes with these names that exist. One read for each.
+/// The nodes with these names in the group at `path` that exist. One read for each.
 pub(super) fn named(
-    engine: &std::sync::Arc<Engine>,
-    location: &Location,
+    store: &VectorStore,
+    path: &str,
     names: impl IntoIterator<Item = String>,
 ) -> Result<Vec<Child>, Error> {
     let mut children = Vec::new();
     for name in names {
-        match Node::open(engine, &location.join(&name)?) {
+        let node = match path {
+            "" => store.node(&name),
+            path => store.node(&format!("{path}/{name}")),
+        };
+        match node {
             Err(Error::NoNode { .. }) => {}
             node => children.push(Child { name, node, listed: false }),
         }
@@ -31,8 +35,7 @@ pub(super) fn named(
 
 /// The levels that the root names; without such names, one after the other until one is absent.
 pub(super) fn levels(
-    engine: &std::sync::Arc<Engine>,
-    location: &Location,
+    store: &VectorStore,
     attributes: &serde_json::Map<String, serde_json::Value>,
 ) -> Result<Vec<Child>, Error> {
     let datasets = attributes.get("multiscales").and_then(|all| all.get(0)?.get("datasets"));
@@ -42,12 +45,12 @@ pub(super) fn levels(
     numbers.sort_unstable();
     numbers.dedup();
     if !numbers.is_empty() {
-        return named(engine, location, numbers.iter().map(ToString::to_string));
+        return named(store, "", numbers.iter().map(ToString::to_string));
     }
     let mut children = Vec::new();
     for number in 0..MOST_LEVELS {
         let name = number.to_string();
-        match Node::open(engine, &location.join(&name)?) {
+        match store.node(&name) {
             Err(Error::NoNode { .. }) => break,
             // A server may fail for everything that it does not have, so there may be no end.
             node => children.push(Child { name, node: Ok(node?), listed: false }),
@@ -64,9 +67,8 @@ pub(super) fn links(
     family: &LinkFamily,
     told: &mut Told,
 ) -> Result<Vec<Child>, Error> {
-    let location = store.location.join(path)?;
     if let Some(names) = store.known_below(path) {
-        return named(&store.engine, &location, names);
+        return named(store, path, names);
     }
     let canonical = !family.directed && !family.duplicate;
     let mut neighbours: Vec<ChunkCoords> = vec![ChunkCoords::new()];
@@ -101,5 +103,5 @@ pub(super) fn links(
         told.note("the store cannot list: only links to neighbouring chunks were looked for");
     }
     let names = names.into_iter().map(|offsets| LinkOffsets::new(offsets).name());
-    named(&store.engine, &location, names)
+    named(store, path, names)
 }

@@ -1,9 +1,12 @@
 //! A store, opened.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use shardine_geometry::GeometryKind;
 use shardine_geometry::zarr_vectors::{Level, Root, kind_from_name};
+use shardine_store::StoreError;
 
 use super::error::VectorsError;
 use super::level::VectorLevel;
@@ -36,7 +39,9 @@ pub struct VectorStore {
     pub(super) kind: GeometryKind,
     pub(super) notes: Vec<String>,
     /// The paths of all nodes that the consolidated metadata of the root names, if it has any.
-    consolidated: Option<Vec<String>>,
+    consolidated: Option<BTreeSet<String>>,
+    /// Whether it cannot list.
+    unlisted: bool,
     /// Levels that were opened: with their arrays open, what the engine knows of shards is kept.
     open: Mutex<Vec<Arc<VectorLevel>>>,
 }
@@ -88,6 +93,7 @@ impl VectorStore {
                 .metadata()
                 .consolidated()
                 .map(|known| known.iter().map(|(path, _)| path.clone()).collect()),
+            unlisted: false,
             open: Mutex::default(),
         };
         let parametric = store.find_levels(group)?;
@@ -103,14 +109,15 @@ impl VectorStore {
                     "the store cannot list: only attributes that its documents name were looked for"
                         .to_owned(),
                 );
-                let (engine, at) = (&self.engine, &self.location);
-                let mut children = probe::levels(engine, at, group.metadata().attributes())?;
-                children.extend(probe::named(engine, at, [parametric::GROUP.to_owned()])?);
+                self.unlisted = true;
+                let mut children = probe::levels(self, group.metadata().attributes())?;
+                children.extend(probe::named(self, "", [parametric::GROUP.to_owned()])?);
                 children
             }
             children => children?,
         };
         if self.notes.is_empty() && children.iter().any(|child| !child.listed) {
+            self.unlisted = true;
             let note = "the store cannot list: it has what its consolidated metadata names";
             self.notes.push(note.to_owned());
         }
@@ -157,6 +164,25 @@ impl VectorStore {
         }
         let unknown = || VectorsError::Unsupported { tokens: vec![format!("geometry {name:?}")] };
         kind_from_name(name).ok_or_else(|| self.wrong(unknown()))
+    }
+
+    /// The node at `path`.
+    ///
+    /// Where the store cannot list, it has what consolidated metadata of the root names, and is not
+    /// asked for anything else. Without such metadata it has to be asked, and one that refuses has
+    /// not said that there is none.
+    pub(super) fn node(&self, path: &str) -> Result<Node, Error> {
+        let location = self.location.join(path)?;
+        let known = self.consolidated.as_ref().filter(|_| self.unlisted);
+        if known.is_some_and(|known| !known.contains(path)) {
+            return Err(Error::NoNode { at: location.to_string() });
+        }
+        Node::open(&self.engine, &location).map_err(|error| match error {
+            Error::Store(source) if self.unlisted && known.is_none() && is_denied(&source) => {
+                self.wrong(VectorsError::Undecided { node: path.to_owned(), source })
+            }
+            error => error,
+        })
     }
 
     /// The nodes in the group at `path` that consolidated metadata of the root names; `None` if it
@@ -233,6 +259,12 @@ impl VectorStore {
     pub(super) fn wrong(&self, source: VectorsError) -> Error {
         wrong(&self.location, source)
     }
+}
+
+/// Whether a store refuses to answer. Some servers do so for everything that they do not have.
+fn is_denied(error: &StoreError) -> bool {
+    let denied = io::ErrorKind::PermissionDenied;
+    matches!(error, StoreError::Io { source, .. } if source.kind() == denied)
 }
 
 pub(super) fn wrong(location: &Location, source: VectorsError) -> Error {

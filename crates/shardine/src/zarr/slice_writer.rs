@@ -527,13 +527,7 @@ impl SliceWriter {
         grown[axis] = grown[axis].max(first + count);
         let report =
             self.array.array.write_grown(grown, &selection, source, &self.options.write)?;
-        let total = &mut self.report;
-        total.objects_written += report.objects_written;
-        total.objects_removed += report.objects_removed;
-        total.chunks_encoded += report.chunks_encoded;
-        total.chunks_kept += report.chunks_kept;
-        total.chunks_empty += report.chunks_empty;
-        total.bytes_written += report.bytes_written;
+        self.report.add(&report);
         Ok(())
     }
 }

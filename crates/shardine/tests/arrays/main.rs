@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod cancel;
 mod corruption;
 mod dataset;
 mod files;

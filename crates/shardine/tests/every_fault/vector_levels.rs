@@ -5,7 +5,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 use serde_json::Value;
-use shardine::jobs::{PyramidVectorsOptions, WriteVectorsOptions, pyramid_vectors, write_vectors};
+use shardine::jobs::{
+    Part, PyramidVectorsOptions, WriteVectorsOptions, pyramid_vectors, pyramid_vectors_to,
+    write_vectors,
+};
 use shardine::vectors::{GeometryKind, GeometrySource, VectorQuery, VectorStore};
 use shardine_geometry::files::{FileFormat, ReadOptions};
 
@@ -53,12 +56,21 @@ fn finest(root: &Path) -> State {
 
 /// All levels, the attributes of the root, and the names of all files: nothing else is left.
 fn all(root: &Path) -> State {
-    let store = VectorStore::open_in(&engine(), at(root).join("v").unwrap()).map_err(told)?;
+    all_of(root, "v")
+}
+
+/// The same of the new store.
+fn all_new(root: &Path) -> State {
+    all_of(root, "w")
+}
+
+fn all_of(root: &Path, name: &str) -> State {
+    let store = VectorStore::open_in(&engine(), at(root).join(name).unwrap()).map_err(told)?;
     let mut state = String::new();
     for level in store.levels() {
         state += &rows(&store, *level)?;
     }
-    let mut waiting = vec![root.join("v")];
+    let mut waiting = vec![root.join(name)];
     let mut names = Vec::new();
     while let Some(folder) = waiting.pop() {
         for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -71,7 +83,8 @@ fn all(root: &Path) -> State {
     }
     names.sort();
     state += &names.join(" ");
-    let document = fs::read(root.join("v/zarr.json")).map_err(|error| error.to_string())?;
+    let document =
+        fs::read(root.join(name).join("zarr.json")).map_err(|error| error.to_string())?;
     let document: Value = serde_json::from_slice(&document).map_err(|error| error.to_string())?;
     state += &document["attributes"].to_string();
     Ok(state.into_bytes())
@@ -101,6 +114,32 @@ pub fn vectors() -> Vec<Verb> {
             },
             kept: finest,
             done: all,
+            again: true,
+        },
+        Verb {
+            name: "a part of levels of geometry",
+            set_up,
+            run: |engine, root| {
+                let options = PyramidVectorsOptions::new().factors(&[(2.0, 2.0), (2.0, 1.0)]);
+                let options = options.part(Part::Of { index: 1, count: 1 });
+                pyramid_vectors(engine, &root.join("v").unwrap(), &options).map_err(told)?;
+                Ok(String::new())
+            },
+            kept: finest,
+            done: all,
+            again: true,
+        },
+        Verb {
+            name: "levels of geometry in a new store",
+            set_up: set_up_levels,
+            run: |engine, root| {
+                let options = PyramidVectorsOptions::new().factors(&[(2.0, 2.0), (2.0, 1.0)]);
+                let [from, to] = ["v", "w"].map(|name| root.join(name).unwrap());
+                pyramid_vectors_to(engine, &from, &to, &options).map_err(told)?;
+                Ok(String::new())
+            },
+            kept: finest,
+            done: all_new,
             again: true,
         },
     ]

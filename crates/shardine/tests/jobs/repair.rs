@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use shardine::jobs::{
-    CompactOptions, FindingKind, Repair, RepairKind, RepairOptions, Severity, VerifyOptions,
-    compact, repair, verify,
+    CancelToken, CompactOptions, FindingKind, JobContext, Repair, RepairKind, RepairOptions,
+    Severity, VerifyOptions, compact, repair, verify,
 };
 use shardine::store::{FaultStore, FileStore, MemoryStore, Operation};
 use shardine::zarr::metadata::NodeMetadata;
 use shardine::{
-    ArrayNode, Elements, ElementsRef, Engine, Location, Region, Strategy, WriteOptions,
+    ArrayNode, Elements, ElementsRef, Engine, Error, Location, Region, Strategy, WriteOptions,
 };
 use tempfile::TempDir;
 
@@ -396,6 +396,29 @@ fn compacting_squeezes_gaps_out_and_changes_nothing_else() {
         assert_eq!(run(false), []);
         assert_eq!(case.array().read_elements(Region::all()).unwrap(), Elements::Fixed(expected));
     }
+}
+
+#[test]
+fn compacting_stops_when_it_is_told_to_and_says_how_far_it_is() {
+    let case = Case::new("end");
+    let options = WriteOptions::new().strategy(Strategy::Append).max_gap(1.0);
+    let region = Region::of_box(&[0, 8], &[8, 8]);
+    case.array().write_elements(&region, ElementsRef::Fixed(&[1; 64]), &options).unwrap();
+    let grown = fs::metadata(case.shard()).unwrap().len();
+    let token = CancelToken::new();
+    token.cancel();
+    let context = JobContext::new(&Engine::shared().unwrap()).cancel(&token);
+    let stopped = compact(&context, &case.location(), &CompactOptions::new(), &mut |_| {});
+    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
+    assert_eq!(fs::metadata(case.shard()).unwrap().len(), grown);
+
+    let heard: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
+    let told = Arc::clone(&heard);
+    let context = JobContext::new(&Engine::shared().unwrap())
+        .progress(move |now| told.lock().unwrap().push((now.job_done, now.job_total)));
+    compact(&context, &case.location(), &CompactOptions::new(), &mut |_| {}).unwrap();
+    assert_eq!(*heard.lock().unwrap(), [(1, 1)]);
+    assert!(fs::metadata(case.shard()).unwrap().len() < grown);
 }
 
 #[test]

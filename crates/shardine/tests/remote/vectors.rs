@@ -13,13 +13,16 @@ use arrow_array::types::Float32Type;
 use arrow_array::{ArrayRef, Float32Array, RecordBatch};
 use arrow_schema::{DataType, Fields};
 use shardine::files::FoundFile;
-use shardine::jobs::{CopyOptions, JobContext, WriteVectorsOptions, copy, write_vectors};
+use shardine::jobs::{
+    CopyOptions, JobContext, VerifyOptions, WriteVectorsOptions, copy, verify, write_vectors,
+};
+use shardine::store::{Condition, Store as _};
 use shardine::vectors::{
     Axis, GeometryBatch, GeometryError, GeometryKind, GeometrySchema, GeometrySource, Links,
     VectorQuery, VectorStore,
 };
 use shardine::zarr::consolidate;
-use shardine::{CodecChoice, Engine, EngineOptions, Location, StoreOptions};
+use shardine::{CodecChoice, Engine, EngineOptions, ErrorKind, Location, StoreOptions};
 use shardine_testbed::{Nginx, NginxOptions, Proxy, ProxyOptions, SeaweedFs};
 
 /// How many points there are: cells of some 12 KiB, and a shard of 6 MiB, which is too large to be
@@ -219,6 +222,94 @@ fn where_nothing_can_be_listed_nodes_are_found_by_their_names() {
 }
 
 #[test]
+fn levels_are_asked_for_by_number_only_where_the_root_names_none() {
+    let folder = tempfile::tempdir().unwrap();
+    unpack("levels", folder.path(), &|bytes| bytes);
+    let server = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
+    let proxy = Proxy::start(server.addr(), ProxyOptions::default()).unwrap();
+    let name = |datasets: serde_json::Value| {
+        let path = folder.path().join("levels/zarr.json");
+        let mut root: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        root["attributes"]["multiscales"][0]["datasets"] = datasets;
+        std::fs::write(&path, root.to_string()).unwrap();
+        proxy.reset();
+    };
+    let levels = |below: &str| {
+        let url = format!("{}{below}/levels", proxy.url().trim_end_matches('/'));
+        let store = VectorStore::open_in(&engine(), Location::parse(&url).unwrap())?;
+        Ok::<_, shardine::Error>(store.levels().to_vec())
+    };
+    let asked = |level: u64| {
+        proxy.count_where(|request| request.path().contains(&format!("levels/{level}/")))
+    };
+    name(serde_json::json!([{"path": "0"}]));
+    assert_eq!(levels("").unwrap(), [0]);
+    assert_eq!((asked(0) > 0, asked(1), asked(2)), (true, 0, 0));
+    name(serde_json::json!([]));
+    assert_eq!(levels("").unwrap(), [0, 1]);
+    assert!(asked(2) > 0 && asked(3) == 0);
+    // There is no end that this server would tell, so none is looked for.
+    name(serde_json::json!([]));
+    let error = levels("/refusing").unwrap_err();
+    assert!(error.to_string().contains("whether there is 2 cannot be found out"), "{error}");
+    assert_eq!(asked(3), 0);
+}
+
+/// The kinds and messages of what `verify` finds.
+fn judged(location: &Location) -> Vec<String> {
+    let mut found = Vec::new();
+    verify(&engine(), location, &VerifyOptions::new(), &mut |finding| {
+        let object = finding.object.as_ref().map(ToString::to_string).unwrap_or_default();
+        found.push(format!("{} {object}: {}", finding.kind, finding.message));
+    })
+    .unwrap();
+    found
+}
+
+#[test]
+fn a_store_on_a_server_is_judged_as_it_is_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = SeaweedFs::shared().unwrap();
+    server.create_bucket("judged").unwrap();
+    let options = StoreOptions::new()
+        .with("aws_endpoint", &format!("http://{}", server.addr()))
+        .with("aws_access_key_id", SeaweedFs::ACCESS_KEY)
+        .with("aws_secret_access_key", SeaweedFs::SECRET_KEY)
+        .with("aws_region", SeaweedFs::REGION);
+    let web = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
+    let names = ["points", "polylines", "graph", "mesh", "longer_chunks", "parametric"];
+    for name in names {
+        unpack(name, folder.path(), &|bytes| bytes);
+        let near = Location::parse(folder.path().join(name).to_str().unwrap()).unwrap();
+        let far = Location::with_options(&format!("s3://judged/{name}"), &options).unwrap();
+        copy(&near, &far, &CopyOptions::default()).unwrap();
+        assert_eq!(judged(&far), Vec::<String>::new(), "{name}");
+        // Nothing can be listed there, so cells may go unchecked; nothing is taken for damage.
+        consolidate(&near).unwrap();
+        let url = format!("{}/{name}", web.url().trim_end_matches('/'));
+        for found in judged(&Location::parse(&url).unwrap()) {
+            assert!(found.starts_with("not-checked"), "{name}: {found}");
+        }
+    }
+    // The same damage in both places.
+    let (near, far) = (folder.path().join("graph"), "s3://judged/graph");
+    let far = Location::with_options(far, &options).unwrap();
+    let cell = std::fs::read_dir(near.join("0/vertices/c/0/0")).unwrap().next().unwrap().unwrap();
+    let key = format!("0/vertices/c/0/0/{}", cell.file_name().to_str().unwrap());
+    std::fs::remove_file(cell.path()).unwrap();
+    far.store.delete(&far.key(&key).unwrap(), &Condition::None).unwrap();
+    let near = judged(&Location::parse(near.to_str().unwrap()).unwrap());
+    let mut far: Vec<String> =
+        judged(&far).into_iter().map(|text| text.replace("graph/", "")).collect();
+    let mut near: Vec<String> = near.into_iter().map(|text| text.replace("graph/", "")).collect();
+    near.sort();
+    far.sort();
+    assert!(near.iter().any(|found| found.starts_with("vectors-links")), "{near:#?}");
+    assert_eq!(far, near);
+}
+
+#[test]
 fn with_consolidated_metadata_everything_is_found_where_nothing_can_be_listed() {
     let folder = tempfile::tempdir().unwrap();
     let server = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
@@ -234,6 +325,35 @@ fn with_consolidated_metadata_everything_is_found_where_nothing_can_be_listed() 
         let ((rows, links, _), (found, joined, notes)) = (counted(&near, 0), counted(&far, 0));
         assert_eq!((found, joined), (rows, links), "{name}");
         assert!(notes[0].contains("it has what its consolidated metadata names"), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_what_it_does_not_have_is_never_taken_to_have_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Nginx::start(folder.path(), &NginxOptions::default()).unwrap();
+    for name in ["points", "graph", "polylines", "mesh"] {
+        unpack(name, folder.path(), &|bytes| bytes);
+        let near = Location::parse(folder.path().join(name).to_str().unwrap()).unwrap();
+        let far = Location::parse(&format!("{}/refusing/{name}", server.url())).unwrap();
+        // There may be arrays that nobody may read.
+        let asked = VectorStore::open_in(&engine(), &far)
+            .and_then(|store| store.query(&VectorQuery::new()).map(|_| ()));
+        let error = asked.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage, "{name}: {error}");
+        assert!(error.to_string().contains("cannot be found out"), "{name}: {error}");
+        assert!(error.hint().unwrap().contains("shardine consolidate"), "{name}: {error}");
+        // Nothing has to be guessed where all nodes are named.
+        consolidate(&near).unwrap();
+        if name == "mesh" {
+            // The only id is 0, so its chunk is not stored, which this server does not say either.
+            let store = VectorStore::open_in(&engine(), &far).unwrap();
+            let error = store.query(&VectorQuery::new()).map(|_| ()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+            continue;
+        }
+        let (wanted, found) = (counted(&near, 0), counted(&far, 0));
+        assert_eq!((found.0, found.1), (wanted.0, wanted.1), "{name}");
     }
 }
 

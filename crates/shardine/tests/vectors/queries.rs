@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use shardine::store::{Condition, Key, Store as _, StoreExt};
 use shardine::vectors::{VectorQuery, VectorStore};
 use shardine::{Array, Location};
 
@@ -248,4 +249,30 @@ fn a_dictionary_gives_words_and_the_missing_none() {
     array["attributes"]["categories"] = json!(["axon"]);
     let error = ask(&golden.open(), &VectorQuery::new()).unwrap_err().to_string();
     assert!(error.contains("its code 1 is none of 1 categories"), "{error}");
+}
+
+#[test]
+fn groups_are_given_with_their_members_whether_listed_or_in_a_range() {
+    let groups = |location: &Location| {
+        let store = VectorStore::open_in(&engine(), location).unwrap();
+        let mut all = Vec::new();
+        store
+            .each_group(0, |group, members| {
+                all.push((group, members.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        all
+    };
+    let location = golden("polylines").location();
+    assert_eq!(groups(&location), [(0, vec![0, 1]), (1, vec![2])]);
+    assert_eq!(groups(&golden("point_objects").location()), [(0, vec![0, 7]), (2, vec![21])]);
+    assert_eq!(groups(&golden("graph").location()), []);
+    // Of a range that no store bears out, what there is.
+    let key = Key::new("0/groups/zarr.json").unwrap();
+    let document = location.store.get(&key).unwrap().unwrap();
+    let mut document: Value = serde_json::from_slice(&document).unwrap();
+    document["attributes"]["group_ranges"] = json!({"0": [1, i64::MAX]});
+    location.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+    assert_eq!(groups(&location), [(0, vec![1, 2]), (1, vec![2])]);
 }

@@ -13,12 +13,13 @@ use shardine::{Array, Elements, ElementsRef, Location, VariableElements};
 
 use crate::golden::{Golden, engine, golden};
 
-const ALL: [&str; 12] = [
+const ALL: [&str; 13] = [
     "points",
     "point_objects",
     "point_genes",
     "flat",
     "levels",
+    "longer_chunks",
     "lines",
     "polylines",
     "graph",
@@ -186,6 +187,77 @@ fn links_between_chunks_and_levels_to_missing_vertices_are_found() {
     }
 }
 
+/// The links of `longer_chunks`, from each level to each other one. A vertex has one in all of them.
+const BETWEEN_LEVELS: [(u64, &str); 6] =
+    [(0, "+1"), (0, "+2"), (1, "-1"), (1, "+1"), (2, "-1"), (2, "-2")];
+
+#[test]
+fn a_vertex_that_is_lost_is_missed_by_levels_with_longer_and_shorter_chunks() {
+    let golden = golden("longer_chunks");
+    for lost in 0..3 {
+        let array = format!("{lost}/vertices");
+        let all = cells(&golden, &golden.location(), &array);
+        assert!(all.len() > 2, "{}", all.len());
+        for (cell, mut bytes) in all {
+            let location = golden.location();
+            bytes.truncate(bytes.len() - 8);
+            put(&location, &array, &cell, &bytes);
+            let words = match bytes.is_empty() {
+                true => "leads to a chunk without vertices".to_owned(),
+                false => format!("has vertex {} of {}", bytes.len() / 8, bytes.len() / 8),
+            };
+            let found = told(&location);
+            for (level, delta) in BETWEEN_LEVELS {
+                let other = level as i64 + delta.parse::<i64>().unwrap();
+                let family = format!("{level}/links/{delta}/");
+                let of_it: Vec<&(String, String)> =
+                    found.iter().filter(|(_, text)| text.contains(&family)).collect();
+                if level != lost && other != lost as i64 {
+                    assert_eq!(of_it, Vec::<&(String, String)>::new(), "vertex of level {lost}");
+                    continue;
+                }
+                let is_it = |(kind, text): &&&(String, String)| {
+                    kind == "vectors-links" && text.contains(&words)
+                };
+                assert!(of_it.iter().any(|found| is_it(&found)), "no {words} in {found:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found_in_levels_with_longer_and_shorter_chunks() {
+    let golden = golden("longer_chunks");
+    for (level, delta) in BETWEEN_LEVELS {
+        let family = format!("{level}/links/{delta}/");
+        let array = golden.files.keys().find_map(|key| {
+            let (array, _) = key.strip_prefix(&family)?.split_once("/c/")?;
+            Some(format!("{family}{array}"))
+        });
+        let array = array.unwrap();
+        let location = golden.location();
+        let (cell, bytes) = cells(&golden, &location, &array).swap_remove(0);
+        for end in [8, 16] {
+            let mut bytes = bytes.clone();
+            let at = bytes.len() - end;
+            bytes[at..at + 8].copy_from_slice(&100_000i64.to_le_bytes());
+            put(&location, &array, &cell, &bytes);
+            assert_told(&location, "vectors-links", &["has vertex 100000 of", &array]);
+        }
+        // The same links under a name that says another chunk.
+        let (location, elsewhere) = (golden.location(), format!("{family}+40.+40"));
+        for key in golden.files.keys() {
+            let Some(rest) = key.strip_prefix(&format!("{array}/")) else { continue };
+            let (old, new) = (Key::new(key).unwrap(), format!("{elsewhere}/{rest}"));
+            let bytes = location.store.get(&old).unwrap().unwrap();
+            location.store.put(&Key::new(&new).unwrap(), &bytes, Condition::None).unwrap();
+            location.store.delete(&old, &Condition::None).unwrap();
+        }
+        let words = ["leads to a chunk without vertices", &elsewhere];
+        assert_told(&location, "vectors-links", &words);
+    }
+}
+
 #[test]
 fn manifests_of_missing_fragments_and_fragments_of_no_object_are_found() {
     let golden = golden("polylines");
@@ -253,6 +325,80 @@ fn a_code_of_no_word_is_found() {
     });
     let words = ["of a dictionary of 1 words", "0/vertex_attributes/rgb"];
     assert_told(&location, "vectors-attributes", &words);
+}
+
+#[test]
+fn groups_of_objects_that_do_not_exist_are_found() {
+    let group = |location: &Location, row: u64, bytes: &[u8]| {
+        let rows: VariableElements = [bytes].into_iter().collect();
+        let array = open(location, "0/groups");
+        let place = row..row + 1;
+        array.write_elements(place, ElementsRef::Variable(&rows), &Default::default()).unwrap();
+    };
+    let ids = |ids: &[i64]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
+    // Three paths, 0 to 2: the first two are a group by their range.
+    let polylines = golden("polylines");
+    let location = polylines.location();
+    group(&location, 1, &ids(&[2, 99, -1]));
+    let words = ["0/groups/c/0", "group 1: it has object 99 and 1 more that do not exist"];
+    assert_told(&location, "vectors-objects", &words);
+    group(&location, 1, &ids(&[2])[..7]);
+    assert_told(&location, "vectors-objects", &["group 1: its 7 bytes are no whole number of ids"]);
+    for (ranges, kind, words) in [
+        (json!({"0": [0, 9]}), "vectors-objects", "the objects 0 to 8, 6 of which do not exist"),
+        (json!({"9": [0, 1]}), "vectors-metadata", "group 9: there are 2 groups"),
+        (json!({"0": [0]}), "vectors-metadata", "are not two ids"),
+        (json!([0]), "vectors-metadata", "must name groups"),
+    ] {
+        let location = polylines.location();
+        change(&location, "0/groups", |of| of["group_ranges"] = ranges);
+        assert_told(&location, kind, &[words, "0/groups/zarr.json"]);
+    }
+    let location = polylines.location();
+    change(&location, "0/groups", |of| of["num_groups"] = json!(5));
+    assert_told(&location, "vectors-missing", &["num_groups is 5, but 2 are stored"]);
+    // The ids are 0, 7, 14 and 21.
+    let location = golden("point_objects").location();
+    group(&location, 2, &ids(&[14, 21]));
+    assert_eq!(told(&location), []);
+    group(&location, 2, &ids(&[14, 8]));
+    assert_told(&location, "vectors-objects", &["group 2: it has object 8, which does not exist"]);
+}
+
+#[test]
+fn parametric_shapes_are_of_their_types() {
+    let golden = golden("parametric");
+    // A sphere and a line.
+    let write = |column: u64, value: f64| {
+        let location = golden.location();
+        let array = open(&location, "parametric/objects");
+        let region = shardine::Region::of_box(&[1, column], &[1, 1]);
+        array.write(&region, &[value]).unwrap();
+        location
+    };
+    assert_eq!(told(&write(3, -2.5)), []);
+    let words = ["shape 1: its type is 9, which is not declared", "parametric/objects/c/0/0"];
+    assert_told(&write(0, 9.0), "vectors-objects", &words);
+    assert_told(&write(0, f64::NAN), "vectors-objects", &["shape 1: its type is NaN"]);
+    assert_told(&write(0, 0.5), "vectors-objects", &["shape 1: its type is 0.5"]);
+    let words = "shape 1: the coefficient dz of this line is not a number";
+    assert_told(&write(6, f64::NAN), "vectors-doubtful", &[words]);
+    let location = golden.location();
+    change(&location, "parametric", |of| {
+        of["parametric_types"]["2"]["coefficients"] = json!(["a", "b", "c", "d", "e", "f", "g"]);
+    });
+    let words = "shape 0: a sphere has 7 coefficients, and there is room for 6";
+    assert_told(&location, "vectors-objects", &[words]);
+    let location = golden.location();
+    change(&location, "parametric/objects", |of| of["num_objects"] = json!(3));
+    assert_told(&location, "vectors-missing", &["num_objects is 3, but 2 are stored"]);
+    let key = Key::new("parametric/names/zarr.json").unwrap();
+    let location = golden.location();
+    let mut names: Value =
+        serde_json::from_slice(&location.store.get(&key).unwrap().unwrap()).unwrap();
+    names["shape"] = json!([3]);
+    location.store.put(&key, names.to_string().as_bytes(), Condition::None).unwrap();
+    assert_told(&location, "vectors-attributes", &["must be a name for each of 2 shapes"]);
 }
 
 #[test]

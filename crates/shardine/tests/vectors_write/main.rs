@@ -16,7 +16,7 @@ use arrow_array::{Array as _, ArrayRef, Float32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
 use shardine::files::FoundFile;
 use shardine::jobs::{
-    CancelToken, JobContext, Part, PartOutcome, VerifyOptions, WriteVectorsOptions,
+    CancelToken, JobContext, JobError, Part, PartOutcome, VerifyOptions, WriteVectorsOptions,
     WriteVectorsReport, verify, write_vectors,
 };
 use shardine::store::{Key, StoreExt};
@@ -36,6 +36,8 @@ struct Rows {
     linked: bool,
     /// Whether the number of a row is in two columns.
     twice: bool,
+    /// The rows whose bounds are told before the first batch, if any are.
+    bounded: Option<u64>,
 }
 
 const KINDS: [GeometryKind; 7] = [
@@ -69,7 +71,13 @@ impl Rows {
             vertex_attributes: Fields::from(vec![Field::new("row", DataType::Int64, false)]),
             link_attributes: Fields::empty(),
         };
-        Self { schema, count, next: 0, links: Vec::new(), linked: false, twice: false }
+        let (links, linked, twice, bounded) = (Vec::new(), false, false, None);
+        Self { schema, count, next: 0, links, linked, twice, bounded }
+    }
+
+    fn bounded(mut self, rows: Option<u64>) -> Self {
+        self.bounded = rows;
+        self
     }
 
     fn links(mut self, links: Vec<u64>) -> Self {
@@ -91,6 +99,14 @@ fn coordinate(row: u64, axis: u64) -> f32 {
 impl GeometrySource for Rows {
     fn schema(&self) -> &GeometrySchema {
         &self.schema
+    }
+
+    fn bounds(&mut self) -> Result<Option<[Vec<f64>; 2]>, GeometryError> {
+        let Some(count) = self.bounded else { return Ok(None) };
+        let all = |axis| (0..count).map(move |row| f64::from(coordinate(row, axis)));
+        let low = (0..3).map(|axis| all(axis).fold(f64::INFINITY, f64::min)).collect();
+        let high = (0..3).map(|axis| all(axis).fold(f64::NEG_INFINITY, f64::max)).collect();
+        Ok(Some([low, high]))
     }
 
     fn next_batch(&mut self) -> Result<Option<GeometryBatch>, GeometryError> {
@@ -287,23 +303,61 @@ fn the_same_call_resumes_a_run_that_was_stopped_and_another_is_refused() {
 fn parts_in_any_order_make_the_same_store_as_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = inputs(folder.path(), "rows.csv");
-    // Few chunks: each distance between the ends of links is an array.
-    let options = || WriteVectorsOptions::new(&[30.0; 3]).shard(&[1, 2, 2]).memory(0);
-    for kind in KINDS {
-        let rows = || Rows::new(kind, 2000).links(links_of(kind, 2000));
+    let objects = |kind| {
+        let mut rows = Rows::new(kind, 2000).links(links_of(kind, 2000));
+        rows.schema.objects |= kind == GeometryKind::Points;
+        rows
+    };
+    for (kind, shard) in KINDS.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {
+        // Few chunks: each distance between the ends of links is an array.
+        let options = || match shard {
+            true => WriteVectorsOptions::new(&[30.0; 3]).shard(&[1, 2, 2]).memory(0),
+            false => WriteVectorsOptions::new(&[30.0; 3]).memory(0),
+        };
+        // Points without objects too.
+        let rows = || match shard {
+            true => Rows::new(kind, 2000).links(links_of(kind, 2000)),
+            false => objects(kind),
+        };
         let whole = Location::memory();
-        write(&context(), rows(), &inputs, &whole, &options()).unwrap();
-        let target = Location::memory();
-        for index in [2, 3, 2, 1] {
-            let part = options().part(Part::Of { index, count: 3 });
+        let report = write(&context(), rows(), &inputs, &whole, &options()).unwrap();
+        assert_eq!(report.rows_sorted, 2000);
+        for bounded in [Some(2000), None] {
+            let rows = || rows().bounded(bounded);
+            let (target, mut sorted) = (Location::memory(), BTreeMap::new());
+            for index in [2, 3, 2, 1] {
+                let part = options().part(Part::Of { index, count: 3 });
+                let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
+                assert_eq!(report.outcome == PartOutcome::Complete, index == 1, "{kind:?}");
+                sorted.insert(index, report.rows_sorted);
+            }
+            assert!(contents(&target) == contents(&whole), "{kind:?} {shard} {bounded:?}");
+            match bounded {
+                // Each row is sorted by one of the parts.
+                Some(_) => {
+                    assert_eq!(sorted.values().sum::<u64>(), 2000, "{sorted:?}");
+                    assert!(sorted.values().all(|rows| *rows < 1300), "{sorted:?}");
+                }
+                None => assert!(sorted.values().all(|rows| *rows == 2000), "{sorted:?}"),
+            }
+            let part = options().part(Part::Of { index: 2, count: 3 });
             let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
-            assert_eq!(report.outcome == PartOutcome::Complete, index == 1, "{kind:?}");
+            assert_eq!(report.outcome, PartOutcome::AlreadyThere);
         }
-        assert_eq!(contents(&target), contents(&whole), "{kind:?}");
-        let part = options().part(Part::Of { index: 2, count: 3 });
-        let report = write(&context(), rows(), &inputs, &target, &part).unwrap();
-        assert_eq!(report.outcome, PartOutcome::AlreadyThere);
     }
+}
+
+#[test]
+fn a_part_whose_rows_are_not_within_the_bounds_that_it_was_told_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = inputs(folder.path(), "rows.csv");
+    let target = Location::memory();
+    let options = WriteVectorsOptions::new(&[10.0; 3]).part(Part::Of { index: 1, count: 1 });
+    // As if rows had been added between the two reads.
+    let rows = Rows::new(GeometryKind::Points, 2000).bounded(Some(3));
+    let error = write(&context(), rows, &inputs, &target, &options).unwrap_err();
+    assert!(matches!(error, Error::Job(JobError::SourceChanged { .. })), "{error}");
+    assert_eq!(target.store.list(None).unwrap().folders, []);
 }
 
 #[test]

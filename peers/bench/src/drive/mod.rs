@@ -34,6 +34,9 @@ pub const SUBJECTS: [&str; 7] = [
     "zarr-python",
 ];
 
+/// Runs only if it is asked for: the Python package, for a report of its own.
+pub const ASKED_FOR: &str = "shardine-python";
+
 /// Takes so long that it runs in three repeats only, and not in all rows.
 const SLOWEST: &str = "zarr-python";
 
@@ -81,7 +84,13 @@ pub fn main(arguments: &[&str]) -> Result {
         }
         println!("repeat {} took {:.0} s", repeat + 1, start.elapsed().as_secs_f64());
         // Kept after each repeat, so that a long run that is stopped is not lost.
-        record.save(&options.folder.join("runs.json"))?;
+        record.save(&options.folder.join(&options.runs))?;
+    }
+    if options.runs != options::RUNS {
+        // Runs of their own have a report of their own.
+        record.save(&options.out.join(&options.runs))?;
+        println!("\nthe runs are in {}", options.out.display());
+        return Ok(());
     }
     report::write(&record, &options.out)?;
     println!("\nthe report is in {}", options.out.display());

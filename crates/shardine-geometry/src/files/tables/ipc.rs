@@ -8,11 +8,11 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::SchemaRef;
 
 use super::messages::Messages;
-use super::{TableRows, guarded, stored_columns, stored_rows};
+use super::{guarded, stored_columns, stored_rows};
 use crate::files::invalid;
 use crate::files::keyed::RawRows;
 use crate::files::options::ReadOptions;
-use crate::files::table::Assembler;
+use crate::files::table::{Assembler, TableRows};
 use crate::{GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource};
 
 const IPC: &str = "Arrow IPC";

@@ -9,7 +9,6 @@ pub use ipc::{IpcReader, IpcWriter};
 pub(super) use parquet::ParquetRows;
 pub use parquet::{ParquetReader, ParquetWriter};
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -19,48 +18,8 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::columns::{plain, plain_type, text_type};
-use super::table::Assembler;
 use super::{cannot_hold, invalid};
-use crate::{GeometryBatch, GeometryError, GeometrySchema};
-
-/// Batches of the rows of a table, no larger than asked for.
-struct TableRows {
-    assembler: Assembler,
-    batch_rows: usize,
-    /// Rows that have been read and not yet given.
-    waiting: VecDeque<RecordBatch>,
-    ended: bool,
-}
-
-impl TableRows {
-    fn new(assembler: Assembler, batch_rows: usize) -> Self {
-        Self { assembler, batch_rows, waiting: VecDeque::new(), ended: false }
-    }
-
-    fn next(
-        &mut self,
-        mut read: impl FnMut() -> Result<Option<RecordBatch>, GeometryError>,
-    ) -> Result<Option<GeometryBatch>, GeometryError> {
-        while !self.ended {
-            let Some(mut rows) = self.waiting.pop_front() else {
-                match read()? {
-                    Some(rows) => self.waiting.push_back(rows),
-                    None => self.ended = true,
-                }
-                continue;
-            };
-            if rows.num_rows() > self.batch_rows {
-                let rest = rows.slice(self.batch_rows, rows.num_rows() - self.batch_rows);
-                self.waiting.push_front(rest);
-                rows = rows.slice(0, self.batch_rows);
-            }
-            if rows.num_rows() > 0 {
-                return self.assembler.batch(&rows).map(Some);
-            }
-        }
-        Ok(None)
-    }
-}
+use crate::{GeometryError, GeometrySchema};
 
 /// Calls a library that may panic on damaged input, which must not end the whole program.
 fn guarded<T, E: std::fmt::Display>(

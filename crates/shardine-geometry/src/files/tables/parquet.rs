@@ -13,10 +13,10 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::{TableRows, guarded, stored_columns, stored_rows};
+use super::{guarded, stored_columns, stored_rows};
 use crate::files::keyed::RawRows;
 use crate::files::options::ReadOptions;
-use crate::files::table::Assembler;
+use crate::files::table::{Assembler, TableRows};
 use crate::{GeometryBatch, GeometryError, GeometrySchema, GeometrySink, GeometrySource};
 
 const PARQUET: &str = "Parquet";

@@ -22,6 +22,7 @@ pub struct BuiltStore {
     pub(super) scalar: Scalar,
     pub(super) options: BuildOptions,
     pub(super) vertices: u64,
+    pub(super) rows_kept: u64,
     pub(super) bounds: [Vec<f64>; 2],
     pub(super) origin: ChunkCoords,
     pub(super) shape: Vec<u64>,
@@ -55,6 +56,11 @@ impl BuiltStore {
     /// How many vertices there are.
     pub fn vertices(&self) -> u64 {
         self.vertices
+    }
+
+    /// How many rows were put together: all, or those of the chunks that were to be kept.
+    pub fn rows_kept(&self) -> u64 {
+        self.rows_kept
     }
 
     /// How many links are stored, those between pieces of a path included.
@@ -165,9 +171,7 @@ impl BuiltStore {
     /// The chunks that an array has cells for, in order.
     pub fn chunks(&self, array: &GridArray) -> Vec<ChunkCoords> {
         match array.part {
-            ArrayPart::Vertices(_) => {
-                (0..self.cells.len()).filter_map(|cell| self.cells.chunk(cell)).collect()
-            }
+            ArrayPart::Vertices(_) => self.cells.chunks().collect(),
             ArrayPart::Links(number, _) => {
                 self.links.iter().flat_map(|links| links.chunks(number)).collect()
             }
@@ -193,11 +197,24 @@ impl BuiltStore {
         let chunk = self.chunk(cell);
         match array.part {
             ArrayPart::Vertices(part) => {
-                self.cells.find(&chunk).map_or(0, |cell| self.cells.part_len(cell, part))
+                self.cells.find(&chunk).map_or(0, |cell| match self.column(array.part) {
+                    Some(column) => column.stored_len(self.cells.rows(cell)),
+                    None => self.cells.part_len(cell, part),
+                })
             }
-            ArrayPart::Links(number, part) => {
-                self.links.as_ref().map_or(0, |links| links.part_len(number, &chunk, part))
-            }
+            ArrayPart::Links(number, part) => self
+                .links
+                .as_ref()
+                .map_or(0, |links| links.part_len(number, &chunk, part, &self.link_columns)),
+        }
+    }
+
+    /// The attribute that an array has.
+    fn column(&self, part: ArrayPart) -> Option<&FinishedColumn> {
+        match part {
+            ArrayPart::Vertices(part) => self.columns.get(part.checked_sub(1)?),
+            ArrayPart::Links(_, LinkPart::Attribute(number)) => self.link_columns.get(number),
+            ArrayPart::Links(..) => None,
         }
     }
 
@@ -212,15 +229,21 @@ impl BuiltStore {
         out.clear();
         let chunk = self.chunk(cell);
         match array.part {
-            ArrayPart::Vertices(part) => match self.cells.find(&chunk) {
-                Some(cell) => self.cells.read(cell, part, out),
-                None => Ok(()),
-            },
-            ArrayPart::Links(number, part) => match &self.links {
-                Some(links) => links.read(number, &chunk, part, out).map(|_| ()),
-                None => Ok(()),
-            },
+            ArrayPart::Vertices(part) => {
+                if let Some(cell) = self.cells.find(&chunk) {
+                    self.cells.read(cell, part, out)?;
+                }
+            }
+            ArrayPart::Links(number, part) => {
+                if let Some(links) = &self.links {
+                    links.read(number, &chunk, part, out)?;
+                }
+            }
         }
+        if let Some(column) = self.column(array.part) {
+            column.store(out);
+        }
+        Ok(())
     }
 
     fn chunk(&self, cell: &[u64]) -> ChunkCoords {
@@ -340,7 +363,7 @@ impl BuiltStore {
 
 fn describe(attributes: &mut Value, column: &FinishedColumn) {
     if let Value::Object(attributes) = attributes {
-        column.document.write(attributes);
+        column.describe(attributes);
     }
 }
 

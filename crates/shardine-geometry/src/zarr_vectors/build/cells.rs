@@ -42,6 +42,11 @@ impl RowForm {
         }
     }
 
+    /// The form of rows without coordinates and attributes, which come last.
+    pub fn without_values(self) -> Self {
+        Self { width: self.coordinates, ..self }
+    }
+
     /// A coordinate as a float.
     fn coordinate(&self, bytes: &[u8], axis: usize) -> f64 {
         let size = self.scalar.size();
@@ -133,9 +138,11 @@ pub(super) struct PlacedFragment {
 pub(super) struct VertexCells {
     space: Space,
     keys: Vec<u128>,
+    /// All chunks of the store, if others are put together elsewhere.
+    listed: Option<Vec<u128>>,
     starts: Vec<u64>,
     rows: Vec<u32>,
-    /// Bytes of a stored row in each array: `vertices`, then attributes.
+    /// Bytes of a row that waits to be written, in each array: `vertices`, then attributes.
     sizes: Vec<usize>,
     store: ByteStore,
 }
@@ -143,15 +150,27 @@ pub(super) struct VertexCells {
 impl VertexCells {
     pub fn new(space: &Space, sizes: Vec<usize>, memory: u64) -> Self {
         let (keys, starts, rows) = (Vec::new(), Vec::new(), Vec::new());
-        Self { space: space.clone(), keys, starts, rows, sizes, store: ByteStore::new(memory) }
+        let (space, store) = (space.clone(), ByteStore::new(memory));
+        Self { space, keys, listed: None, starts, rows, sizes, store }
     }
 
+    /// Sets all chunks of the store, in ascending order, also those put together elsewhere.
+    pub fn list(&mut self, keys: Vec<u128>) {
+        self.listed = Some(keys);
+    }
+
+    fn listed(&self) -> &[u128] {
+        self.listed.as_deref().unwrap_or(&self.keys)
+    }
+
+    /// How many chunks the store has.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.listed().len()
     }
 
-    pub fn chunk(&self, cell: usize) -> Option<ChunkCoords> {
-        self.keys.get(cell).map(|key| self.space.chunk(*key))
+    /// All chunks of the store, in order.
+    pub fn chunks(&self) -> impl Iterator<Item = ChunkCoords> + '_ {
+        self.listed().iter().map(|key| self.space.chunk(*key))
     }
 
     pub fn find(&self, chunk: &[i64]) -> Option<usize> {
@@ -175,7 +194,12 @@ impl VertexCells {
         self.part(cell, array).map_or(0, |(_, len)| len)
     }
 
-    /// Replaces the contents of `out` with a cell of an array.
+    /// How many rows a cell has.
+    pub fn rows(&self, cell: usize) -> u64 {
+        self.rows.get(cell).map_or(0, |rows| u64::from(*rows))
+    }
+
+    /// Replaces the contents of `out` with a cell of an array, as it waits to be written.
     pub fn read(&self, cell: usize, array: usize, out: &mut Vec<u8>) -> Result<(), GeometryError> {
         out.clear();
         match self.part(cell, array) {
@@ -215,10 +239,8 @@ impl<'a> Assembly<'a> {
         rows: &[u8],
     ) -> Result<(), GeometryError> {
         let chunk = cells.space.chunk(key);
-        let count = u32::try_from(rows.len() / self.form.width).map_err(|_| {
-            invalid(format!("chunk {chunk:?}"), "has more rows than 32 bits count".to_owned())
-        })?;
-        self.arrange(rows, count, &chunk);
+        let form = self.form;
+        let count = self.place(&form, &chunk, rows)?;
         self.encoded.clear();
         let rank = cells.space.rank();
         let (at, size) = (self.form.coordinates, rank * self.form.scalar.size());
@@ -243,6 +265,21 @@ impl<'a> Assembly<'a> {
         cells.store.append(&self.encoded, self.spool)
     }
 
+    /// Finds the order of the rows of a chunk, and its fragments, as if it were added. How many rows
+    /// it has.
+    pub fn place(
+        &mut self,
+        form: &RowForm,
+        chunk: &[i64],
+        rows: &[u8],
+    ) -> Result<u32, GeometryError> {
+        let count = u32::try_from(rows.len() / form.width.max(1)).map_err(|_| {
+            invalid(format!("chunk {chunk:?}"), "has more rows than 32 bits count".to_owned())
+        })?;
+        self.arrange(form, rows, count, chunk);
+        Ok(count)
+    }
+
     /// The rows of the chunk that was added last, as they are stored, by their numbers as they
     /// came.
     pub fn order(&self) -> &[u32] {
@@ -254,8 +291,7 @@ impl<'a> Assembly<'a> {
         &self.fragments
     }
 
-    fn arrange(&mut self, rows: &[u8], count: u32, chunk: &[i64]) {
-        let form = self.form;
+    fn arrange(&mut self, form: &RowForm, rows: &[u8], count: u32, chunk: &[i64]) {
         let row = |number: u32| &rows[number as usize * form.width..][..form.width];
         self.order.clear();
         self.order.extend(0..count);
@@ -266,7 +302,7 @@ impl<'a> Assembly<'a> {
                 fragments.push(PlacedFragment { object: 0, segment: 0, start: 0, count });
             }
             Arrangement::Bins(bins) => {
-                let of: Vec<usize> = (0..count).map(|r| bins.of(&form, row(r), chunk)).collect();
+                let of: Vec<usize> = (0..count).map(|r| bins.of(form, row(r), chunk)).collect();
                 // Stable, so that rows of a bin stay in order.
                 self.order.sort_by_key(|&number| of[number as usize]);
                 let mut counts = vec![0u32; bins.total];

@@ -9,12 +9,15 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields};
+use serde_json::{Map, Value};
 
 use super::invalid;
+use super::text::FixedText;
 use crate::GeometryError;
-use crate::zarr_vectors::{AttributeDocument, Categories, Scalar};
+use crate::zarr_vectors::{AttributeDocument, Categories, Scalar, StoredType};
 
-/// The most bytes of different strings in a column: all of them are written into a document.
+/// The most bytes of different strings in a column: all of them are in memory, and those of points
+/// are written into a document.
 const MOST_TEXT: usize = 64 << 20;
 
 /// The code of a string that is missing, while rows are gathered.
@@ -49,7 +52,7 @@ impl Strings {
         self.bytes = self.bytes.saturating_add(text.len() + 8);
         if self.bytes > MOST_TEXT {
             let reason = format!(
-                "has more than {} MiB of different strings, which belong into its document",
+                "has more than {} MiB of different strings, which have to fit into memory",
                 MOST_TEXT >> 20
             );
             return Err(invalid(format!("column {column}"), reason));
@@ -58,6 +61,15 @@ impl Strings {
         let code = self.codes.len() as u32;
         self.codes.insert(text.to_owned(), code);
         Ok(code)
+    }
+
+    /// The strings by their codes.
+    fn into_words(self) -> Vec<String> {
+        let mut words = vec![String::new(); self.codes.len()];
+        for (word, code) in self.codes {
+            words[code as usize] = word;
+        }
+        words
     }
 }
 
@@ -114,12 +126,7 @@ impl AttributeColumn {
 
     /// Its strings by their codes in rows; `None` if it is of numbers.
     pub fn into_words(self) -> Option<Vec<String>> {
-        let codes = self.strings?.codes;
-        let mut words = vec![String::new(); codes.len()];
-        for (word, code) in codes {
-            words[code as usize] = word;
-        }
-        Some(words)
+        self.strings.map(Strings::into_words)
     }
 
     /// Bytes of its values in a row.
@@ -161,7 +168,10 @@ impl AttributeColumn {
     }
 
     /// What it is in the end, when all rows are known.
-    pub fn finish(self) -> FinishedColumn {
+    ///
+    /// zarr-vectors reads dictionaries of strings for points, and strings of one length for
+    /// everything else.
+    pub fn finish(self, dictionary: bool) -> Result<FinishedColumn, GeometryError> {
         let Self { name, scalar, values, at, strings } = self;
         let Some(strings) = strings else {
             let channels = match values {
@@ -171,8 +181,18 @@ impl AttributeColumn {
             let width = Some(values);
             let document = AttributeDocument { scalar, width, channels, categories: None };
             let size = scalar.size() * values;
-            return FinishedColumn { name, document, at, size, codes: None };
+            return Ok(FinishedColumn {
+                name,
+                at,
+                size,
+                values: FinishedValues::Numbers(document),
+            });
         };
+        if !dictionary {
+            let text = FixedText::new(strings.into_words(), &name, StoredType::MOST_CHARACTERS)?;
+            let size = scalar.size();
+            return Ok(FinishedColumn { name, at, size, values: FinishedValues::Text(text) });
+        }
         let mut sorted: Vec<(String, u32)> = strings.codes.into_iter().collect();
         sorted.sort_unstable();
         let mut codes = vec![0; sorted.len()];
@@ -194,7 +214,8 @@ impl AttributeColumn {
         };
         let (width, categories) = (Some(1), Some(categories));
         let document = AttributeDocument { scalar, width, channels: Vec::new(), categories };
-        FinishedColumn { name, document, at, size: scalar.size(), codes: Some(codes) }
+        let values = FinishedValues::Codes { document, codes };
+        Ok(FinishedColumn { name, at, size: scalar.size(), values })
     }
 }
 
@@ -202,27 +223,72 @@ impl AttributeColumn {
 #[derive(Debug)]
 pub(super) struct FinishedColumn {
     pub name: String,
-    pub document: AttributeDocument,
     /// Where in a gathered row it begins.
     at: usize,
-    /// Bytes of a stored row.
+    /// Bytes of a row while cells wait to be written.
     pub size: usize,
-    /// The code of each string by the one that it had while rows were gathered.
-    codes: Option<Vec<u32>>,
+    values: FinishedValues,
+}
+
+#[derive(Debug)]
+enum FinishedValues {
+    /// As they were gathered.
+    Numbers(AttributeDocument),
+    /// Codes of a dictionary, by those that strings had while rows were gathered.
+    Codes { document: AttributeDocument, codes: Vec<u32> },
+    /// Strings of one length. Cells have their codes until they are written, so that a long string
+    /// takes no room for every row.
+    Text(FixedText),
 }
 
 impl FinishedColumn {
-    /// Appends its values of a gathered row.
+    /// Appends its values of a gathered row, as they wait to be written.
     pub fn copy(&self, row: &[u8], out: &mut Vec<u8>) {
-        let Some(codes) = &self.codes else {
+        let FinishedValues::Codes { codes, .. } = &self.values else {
             out.extend_from_slice(&row[self.at..self.at + self.size]);
             return;
         };
-        let old = row[self.at..].first_chunk::<4>().map_or(MISSING, |c| u32::from_le_bytes(*c));
+        let old = code_at(&row[self.at..]).unwrap_or(MISSING);
         // Also the missing one: -1 in any size.
         let code = codes.get(old as usize).copied().unwrap_or(MISSING);
         out.extend_from_slice(&code.to_le_bytes()[..self.size]);
     }
+
+    /// Bytes of as many stored rows.
+    pub fn stored_len(&self, rows: u64) -> u64 {
+        let size = match &self.values {
+            FinishedValues::Text(text) => text.size(),
+            _ => self.size,
+        };
+        rows.saturating_mul(size as u64)
+    }
+
+    /// Makes stored rows of the rows of a cell that waited.
+    pub fn store(&self, cell: &mut Vec<u8>) {
+        let FinishedValues::Text(text) = &self.values else { return };
+        let codes = std::mem::take(cell);
+        cell.reserve_exact((codes.len() / self.size.max(1)).saturating_mul(text.size()));
+        for code in codes.chunks_exact(self.size) {
+            text.push(code_at(code).filter(|code| *code != MISSING), cell);
+        }
+    }
+
+    /// Adds what it says of its rows to the attributes of an array.
+    pub fn describe(&self, attributes: &mut Map<String, Value>) {
+        match &self.values {
+            FinishedValues::Numbers(document) | FinishedValues::Codes { document, .. } => {
+                document.write(attributes);
+            }
+            FinishedValues::Text(text) => {
+                attributes.insert("dtype".to_owned(), text.dtype().into());
+                attributes.insert("row_shape".to_owned(), Value::Array(Vec::new()));
+            }
+        }
+    }
+}
+
+fn code_at(row: &[u8]) -> Option<u32> {
+    row.first_chunk::<4>().map(|code| u32::from_le_bytes(*code))
 }
 
 fn is_text(data_type: &DataType) -> bool {

@@ -1,12 +1,13 @@
 //! Links between vertices, by where their ends lie.
 
 use arrow_array::RecordBatch;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use smallvec::SmallVec;
 
 use super::columns::{AttributeColumn, FinishedColumn};
 use super::invalid;
 use super::objects::Limits;
+use super::share::AllChunks;
 use super::space::Space;
 use super::store::ByteStore;
 use crate::sort::{Merge, Sorter, Spool};
@@ -188,8 +189,9 @@ impl LinkInput<'_> {
     }
 
     /// The attributes of links, now that all are known.
-    pub fn columns(&mut self) -> Vec<FinishedColumn> {
-        std::mem::take(&mut self.columns).into_iter().map(AttributeColumn::finish).collect()
+    pub fn columns(&mut self) -> Result<Vec<FinishedColumn>, GeometryError> {
+        let columns = std::mem::take(&mut self.columns).into_iter();
+        columns.map(|column| column.finish(false)).collect()
     }
 }
 
@@ -221,6 +223,11 @@ pub(super) struct LinkSorter<'a> {
     arrays: Vec<LinkOffsets>,
     numbers: HashMap<LinkOffsets, u32>,
     record: Vec<u8>,
+    records: u64,
+    /// Which chunks are put together here, if not all.
+    share: Option<&'a AllChunks>,
+    /// The other chunks of each array.
+    others: HashSet<(u32, u128)>,
 }
 
 impl<'a> LinkSorter<'a> {
@@ -242,8 +249,14 @@ impl<'a> LinkSorter<'a> {
             arrays.push(offsets);
         }
         let sorter = Sorter::new(spool, 4 + 8 + 8 * width + row, memory);
-        let space = space.clone();
-        Self { space, width, row, sorter, arrays, numbers, record: Vec::new() }
+        let (space, record, others) = (space.clone(), Vec::new(), HashSet::default());
+        let (records, share) = (0, None);
+        Self { space, width, row, sorter, arrays, numbers, record, records, share, others }
+    }
+
+    /// Keeps only the links of chunks that are put together here; of the others it counts.
+    pub fn sharing(self, share: Option<&'a AllChunks>) -> Self {
+        Self { share, ..self }
     }
 
     /// Adds a link.
@@ -281,6 +294,11 @@ impl<'a> LinkSorter<'a> {
                 next
             }
         };
+        self.records += 1;
+        if self.share.is_some_and(|share| !share.is_own(source)) {
+            self.others.insert((number, source));
+            return Ok(());
+        }
         let code = permutation_code(&order).unwrap_or(0);
         self.record.clear();
         self.record.extend(number.to_le_bytes());
@@ -298,12 +316,12 @@ impl<'a> LinkSorter<'a> {
         columns: &[FinishedColumn],
         limits: &Limits<'_>,
     ) -> Result<LinkCells, GeometryError> {
-        let Self { space, width, row, sorter, arrays, .. } = self;
-        let records = sorter.len();
+        let Self { space, width, row, sorter, arrays, records, others, .. } = self;
         let arrays = arrays.into_iter().map(|offsets| LinkCellArray {
             within: offsets.is_within(),
             offsets,
             cells: Vec::new(),
+            others: Vec::new(),
         });
         let sizes = columns.iter().map(|column| column.size).collect();
         let mut cells = LinkCells {
@@ -314,6 +332,11 @@ impl<'a> LinkSorter<'a> {
             sizes,
             store: ByteStore::new(limits.memory),
         };
+        for (number, key) in others {
+            if let Some(array) = cells.arrays.get_mut(number as usize) {
+                array.others.push(key);
+            }
+        }
         let size = 4 + 8 + 8 * width + row;
         let mut merge = sorter.merge();
         let (mut rows, mut order, mut encoded) = (Vec::new(), Vec::new(), Vec::new());
@@ -337,6 +360,7 @@ impl<'a> LinkSorter<'a> {
                     records.clone().for_each(|record| {
                         column.copy(&record[12 + 8 * width..], &mut encoded);
                     });
+                    limits.fits(column, of_array.len() as u64, &cells.space.chunk(key))?;
                 }
                 array.cells.push(LinkCell { key, start, links: of_array.len() as u64 });
                 cells.store.append(&encoded, limits.spool)?;
@@ -376,6 +400,8 @@ struct LinkCellArray {
     offsets: LinkOffsets,
     within: bool,
     cells: Vec<LinkCell>,
+    /// Chunks that are put together elsewhere.
+    others: Vec<u128>,
 }
 
 /// The stored bytes of all arrays of links.
@@ -419,8 +445,12 @@ impl LinkCells {
 
     /// The chunks of the cells of an array, in order.
     pub fn chunks(&self, array: usize) -> impl Iterator<Item = ChunkCoords> + '_ {
-        let cells = self.arrays.get(array).into_iter().flat_map(|array| &array.cells);
-        cells.map(|cell| self.space.chunk(cell.key))
+        let array = self.arrays.get(array);
+        let own = array.into_iter().flat_map(|array| &array.cells).map(|cell| cell.key);
+        let others = array.into_iter().flat_map(|array| &array.others).copied();
+        let mut keys: Vec<u128> = own.chain(others).collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|key| self.space.chunk(key))
     }
 
     fn find(&self, array: usize, chunk: &[i64]) -> Option<(&LinkCellArray, &LinkCell)> {
@@ -466,13 +496,19 @@ impl LinkCells {
         Ok(true)
     }
 
-    /// Bytes of a part of a cell.
-    pub fn part_len(&self, array: usize, chunk: &[i64], part: LinkPart) -> u64 {
+    /// Bytes of a part of a cell, as it is stored.
+    pub fn part_len(
+        &self,
+        array: usize,
+        chunk: &[i64],
+        part: LinkPart,
+        columns: &[FinishedColumn],
+    ) -> u64 {
         self.find(array, chunk).map_or(0, |(array, cell)| match part {
             LinkPart::Rows => self.rows_len(array, cell),
             LinkPart::Fragments => 44,
             LinkPart::Attribute(number) => {
-                cell.links * self.sizes.get(number).copied().unwrap_or(0) as u64
+                columns.get(number).map_or(0, |column| column.stored_len(cell.links))
             }
         })
     }

@@ -15,11 +15,13 @@ mod object_tests;
 mod objects;
 mod options;
 mod paths;
+mod share;
 pub(super) mod space;
 mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod text;
 mod trees;
 
 pub use built::{BuiltGroups, BuiltObjects, BuiltStore, GridArray};
@@ -32,7 +34,7 @@ use arrow_array::types::Int64Type;
 use arrow_schema::Fields;
 
 use crate::sort::{Sorter, Spool};
-use crate::zarr_vectors::Scalar;
+use crate::zarr_vectors::{ChunkCoords, Scalar};
 use crate::{GeometryBatch, GeometryError, GeometryKind, GeometrySchema, OBJECT_ID};
 use cells::{Arrangement, Assembly, Bins, RowForm, VertexCells};
 use columns::{AttributeColumn, attribute_columns, each_coordinate, find, put};
@@ -40,6 +42,7 @@ use groups::GroupTable;
 use links::{LinkEnd, LinkInput, LinkSorter, PlaceSorter, Stored};
 use objects::{FragmentSorter, Limits, ObjectRows, ObjectShape};
 use paths::PathRuns;
+use share::{ChunkRows, EachChunk, Share};
 use space::Space;
 use tables::{ObjectTable, Repeats, id_column};
 use trees::Trees;
@@ -64,6 +67,7 @@ pub struct Builder<'a> {
     form: RowForm,
     columns: Vec<AttributeColumn>,
     vertices: Sorter<'a>,
+    share: Option<Share<'a>>,
     links: Option<LinkInput<'a>>,
     trees: Option<Trees>,
     low: Vec<f64>,
@@ -148,6 +152,7 @@ impl<'a> Builder<'a> {
             form,
             columns,
             vertices: Sorter::new(spool, width, memory / 2),
+            share: None,
             links,
             trees: (kind == GeometryKind::Skeletons).then(Trees::default),
             low: vec![f64::INFINITY; rank],
@@ -160,6 +165,22 @@ impl<'a> Builder<'a> {
             rows: Vec::new(),
             keys: Vec::new(),
         })
+    }
+
+    /// Puts together only the chunks for which `own` is true; other processes do the others. All rows
+    /// are pushed in any case, and the documents are those of the whole store.
+    ///
+    /// Of rows in other chunks nothing is kept but what objects and links need: up to 24 bytes of a
+    /// row. Must be called before the first batch.
+    pub fn keep(&mut self, own: impl Fn(&[i64]) -> bool + 'a) {
+        let memory = self.options.memory / 4;
+        self.vertices = Sorter::new(self.spool, self.form.width, memory);
+        self.share = Some(Share::new(Box::new(own), &self.form, self.spool, memory));
+    }
+
+    /// The first chunk of the grid, if these are the smallest coordinates.
+    pub fn grid_origin(&self, low: &[f64]) -> ChunkCoords {
+        self.space.grid(low, low).0
     }
 
     /// How many vertices there are so far.
@@ -190,7 +211,11 @@ impl<'a> Builder<'a> {
             table.push(&batch.vertices, ids)?;
         }
         for (key, row) in self.keys.iter().zip(self.rows.chunks_exact(width.max(1))) {
-            self.vertices.push(*key, row)?;
+            let own = self.share.as_mut().is_none_or(|share| share.takes(*key, &self.space));
+            match &mut self.share {
+                Some(share) if !own => share.push_other(*key, row)?,
+                _ => self.vertices.push(*key, row)?,
+            }
         }
         self.count += count as u64;
         if let Some(trees) = &mut self.trees {
@@ -332,7 +357,9 @@ impl<'a> Builder<'a> {
             (GeometryKind::Points, ..) if !schema.objects => Arrangement::Whole,
             _ => Arrangement::Objects,
         };
-        let columns: Vec<_> = columns.into_iter().map(AttributeColumn::finish).collect();
+        let dictionaries = schema.kind == GeometryKind::Points;
+        let columns = columns.into_iter().map(|column| column.finish(dictionaries));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let mut sizes = vec![schema.axes.len() * form.scalar.size()];
         sizes.extend(columns.iter().map(|column| column.size));
         let mut cells = VertexCells::new(&space, sizes, memory / 8);
@@ -344,13 +371,31 @@ impl<'a> Builder<'a> {
             None => None,
         };
         let mut assembly = Assembly::new(form, &arrangement, &columns, spool);
-        let (mut merge, mut rows, mut done) = (self.vertices.merge(), Vec::new(), 0);
-        while let Some(key) = next_chunk(&mut merge, &mut rows, &limits, &space)? {
+        let rows_kept = self.vertices.len();
+        let (others, all) = match self.share.map(Share::finish) {
+            Some((others, all)) => (others, Some(all)),
+            None => (None, None),
+        };
+        let next = |merge: &mut crate::sort::Merge, rows: &mut Vec<u8>, limits: &Limits<'_>| {
+            next_chunk(merge, rows, limits, &space)
+        };
+        let mut each = EachChunk::new(self.vertices.merge(), others, &limits, &next)?;
+        let mut chunk = ChunkRows { key: 0, rows: Vec::new(), own: true };
+        let mut done = 0;
+        while each.next(&mut chunk, &limits, &next)? {
             check()?;
+            let ChunkRows { key, rows, own } = &mut chunk;
+            let (key, form) = (*key, if *own { form } else { form.without_values() });
             if let Some(joined) = &mut joined {
-                joined.apply(key, &mut rows, &form, &limits)?;
+                joined.apply(key, rows, &form, &limits)?;
             }
-            assembly.add(&mut cells, key, &rows)?;
+            let count = (rows.len() / form.width.max(1)) as u64;
+            if *own {
+                columns.iter().try_for_each(|one| limits.fits(one, count, &space.chunk(key)))?;
+                assembly.add(&mut cells, key, rows)?;
+            } else {
+                assembly.place(&form, &space.chunk(key), rows)?;
+            }
             let row = |number: u32| &rows[number as usize * form.width..][..form.width];
             if let Some(places) = &mut places {
                 for (at, &number) in (0u32..).zip(assembly.order()) {
@@ -369,14 +414,17 @@ impl<'a> Builder<'a> {
                     sorter.push(key, number, fragment, roots as u32)?;
                 }
             }
-            done += (rows.len() / form.width.max(1)) as u64;
+            done += count;
             progress(done);
         }
-        drop((merge, rows, joined));
+        drop((each, chunk, joined));
+        if let Some(all) = &all {
+            cells.list(all.keys());
+        }
         let width = if is_path(schema.kind) { 2 } else { schema.kind.link_width() };
         let (mut links, link_columns) = match links {
             Some(mut links) => {
-                let columns = links.columns();
+                let columns = links.columns()?;
                 (Some(links), columns)
             }
             None => (None, Vec::new()),
@@ -384,7 +432,7 @@ impl<'a> Builder<'a> {
         let (_, row) = attribute_columns(&schema.link_attributes, 0)?;
         let mut link_sorter = (width > 0).then(|| {
             let within = schema.kind.link_width() > 0;
-            LinkSorter::new(spool, &space, width, row, within, memory / 8)
+            LinkSorter::new(spool, &space, width, row, within, memory / 8).sharing(all.as_ref())
         });
         let shape = match schema.kind {
             GeometryKind::Lines => ObjectShape::Line,
@@ -421,6 +469,7 @@ impl<'a> Builder<'a> {
             scalar: form.scalar,
             options,
             vertices: self.count,
+            rows_kept,
             bounds: [self.low, self.high],
             origin,
             shape,

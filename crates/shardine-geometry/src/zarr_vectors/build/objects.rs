@@ -1,6 +1,7 @@
 //! Which fragments each object consists of.
 
 use super::cells::PlacedFragment;
+use super::columns::FinishedColumn;
 use super::invalid;
 use super::links::{LinkEnd, LinkSorter};
 use super::space::Space;
@@ -155,6 +156,28 @@ pub(super) struct Limits<'a> {
     pub most: u64,
     /// Fails if the work should end.
     pub check: &'a dyn Fn() -> Result<(), GeometryError>,
+}
+
+impl Limits<'_> {
+    /// Fails if the cell of an attribute with as many rows does not fit. Strings take more room
+    /// there than in the rows that were gathered.
+    pub fn fits(
+        &self,
+        column: &FinishedColumn,
+        rows: u64,
+        chunk: &[i64],
+    ) -> Result<(), GeometryError> {
+        let (bytes, most) = (column.stored_len(rows), self.most);
+        if bytes <= most {
+            return Ok(());
+        }
+        let reason = format!(
+            "its {rows} values of {} take {bytes} bytes, each as much as the longest, and there is \
+             room for {most}; choose smaller chunks, shorten the longest, or give more memory",
+            column.name
+        );
+        Err(invalid(format!("chunk {chunk:?}"), reason))
+    }
 }
 
 /// A fragment of an object.

@@ -10,6 +10,7 @@ use super::columns::{AttributeColumn, MISSING, check_nulls, find};
 use super::invalid;
 use super::objects::{Limits, ObjectRows, join, key_of};
 use super::store::ByteStore;
+use super::text::FixedText;
 use crate::sort::{Sorter, Spool};
 use crate::zarr_vectors::Scalar;
 use crate::{GeometryError, OBJECT_ID};
@@ -197,17 +198,7 @@ impl ObjectColumn {
             scalar => scalar,
         };
         let form = match column.into_words() {
-            Some(words) => {
-                let longest = words.iter().map(|word| word.chars().count()).max().unwrap_or(0);
-                if longest > MOST_CHARACTERS {
-                    let reason = format!(
-                        "has a string of {longest} characters, and of objects \
-                         {MOST_CHARACTERS} are stored"
-                    );
-                    return Err(invalid(format!("column {name}"), reason));
-                }
-                ValueForm::Text { words, characters: longest.max(1) }
-            }
+            Some(words) => ValueForm::Text(FixedText::new(words, &name, MOST_CHARACTERS)?),
             None => match used.free(scalar) {
                 Some(fill) => ValueForm::Number { scalar, fill, marks: true },
                 None if absent => {
@@ -335,10 +326,7 @@ enum ValueForm {
         /// Whether it stands for nothing else.
         marks: bool,
     },
-    Text {
-        words: Vec<String>,
-        characters: usize,
-    },
+    Text(FixedText),
 }
 
 /// An array with a row for each object.
@@ -383,12 +371,12 @@ impl ObjectValues {
                     };
                     (json!(name), name.to_owned(), fill, *marks, scalar.size())
                 }
-                ValueForm::Text { characters, .. } => {
-                    let bytes = 4 * characters;
+                ValueForm::Text(text) => {
+                    let bytes = text.size();
                     let data_type = json!({
                         "name": "fixed_length_utf32", "configuration": {"length_bytes": bytes},
                     });
-                    (data_type, format!("<U{characters}"), json!(""), true, bytes)
+                    (data_type, text.dtype(), json!(""), true, bytes)
                 }
             };
             let columns = (value.values > 1).then_some(value.values as u64);
@@ -427,13 +415,9 @@ impl ObjectValues {
                 (ValueForm::Number { fill, .. }, None) => {
                     (0..*values).for_each(|_| out.extend_from_slice(fill));
                 }
-                (ValueForm::Text { words, characters }, value) => {
-                    let end = out.len() + 4 * characters;
+                (ValueForm::Text(text), value) => {
                     let code = value.and_then(|value| value.first_chunk::<4>());
-                    let code = code.map(|code| u32::from_le_bytes(*code) as usize);
-                    let word = code.and_then(|code| words.get(code)).map_or("", String::as_str);
-                    word.chars().for_each(|each| out.extend(u32::from(each).to_le_bytes()));
-                    out.resize(end, 0);
+                    text.push(code.map(|code| u32::from_le_bytes(*code)), out);
                 }
             }
         }

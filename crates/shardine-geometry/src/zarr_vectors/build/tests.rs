@@ -9,7 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::sort::tests_spool::CountingSpool;
-use crate::zarr_vectors::{FragmentIndex, FragmentRef, Manifest, Ragged, original_order};
+use crate::zarr_vectors::{
+    FragmentIndex, FragmentRef, Manifest, Ragged, StoredType, original_order,
+};
 use crate::{Axis, Links};
 
 /// Rows in the plane, each with its number as an attribute.
@@ -39,7 +41,10 @@ impl Input {
     pub(super) fn schema(&self) -> GeometrySchema {
         let axis = |name: &str| Axis { name: name.to_owned(), unit: None };
         let width = self.kind.link_width();
-        let link_fields = vec![Field::new("link", DataType::UInt32, false)];
+        let link_fields = vec![
+            Field::new("link", DataType::UInt32, false),
+            Field::new("word", DataType::Utf8, true),
+        ];
         GeometrySchema {
             kind: self.kind,
             axes: vec![axis("x"), axis("y")],
@@ -94,9 +99,10 @@ impl Input {
         }
         let count = (self.links.len() / width) as u32;
         let column: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..count));
+        let words: ArrayRef = Arc::new(StringArray::from_iter((0..count).map(word)));
         let fields = self.schema().link_attributes;
         let schema = Arc::new(arrow_schema::Schema::new(fields));
-        let attributes = Some(RecordBatch::try_new(schema, vec![column]).unwrap());
+        let attributes = Some(RecordBatch::try_new(schema, vec![column, words]).unwrap());
         Links { width, rows: self.links.clone(), attributes }
     }
 
@@ -116,6 +122,11 @@ impl Input {
             (None, _) => 0,
         }
     }
+}
+
+/// What is said of a link; nothing of each third.
+fn word(link: u32) -> Option<String> {
+    (link % 3 != 2).then(|| format!("{}é{link}", "w".repeat(link as usize % 4)))
 }
 
 pub(super) fn options() -> BuildOptions {
@@ -147,6 +158,16 @@ impl<'a> Read<'a> {
     fn rows(&self, chunk: &[i64]) -> Vec<u32> {
         let bytes = self.cell("0/vertex_attributes/row", chunk);
         bytes.as_chunks::<4>().0.iter().map(|row| u32::from_le_bytes(*row)).collect()
+    }
+
+    /// The strings of a chunk, which are stored with the length of the longest of all.
+    fn words(&self, path: &str, chunk: &[i64]) -> Vec<String> {
+        let attributes = self.store.attributes(&self.arrays[path]);
+        assert_eq!(attributes["row_shape"], serde_json::json!([]));
+        assert_eq!(attributes.get("encoding"), None);
+        let stored = StoredType::parse(attributes["dtype"].as_str().unwrap()).unwrap();
+        let bytes = self.cell(path, chunk);
+        bytes.chunks(stored.unit).map(|word| stored.text(word).unwrap()).collect()
     }
 
     /// The rows of each fragment of a chunk.
@@ -205,10 +226,18 @@ impl<'a> Read<'a> {
                     false => Ragged::parse(&bytes, columns * 8).unwrap().rows(),
                 };
                 let path = format!("0/link_attributes/link/0/{}", offsets.name());
-                let attributes = match self.arrays.contains_key(&path) {
+                let has_attributes = self.arrays.contains_key(&path);
+                let attributes = match has_attributes {
                     true => self.cell(&path, &chunk),
                     false => vec![0; rows.len()],
                 };
+                if has_attributes {
+                    let path = format!("0/link_attributes/word/0/{}", offsets.name());
+                    let numbers = attributes.as_chunks::<4>().0.iter();
+                    let words = numbers.map(|link| word(u32::from_le_bytes(*link)));
+                    let words: Vec<String> = words.map(Option::unwrap_or_default).collect();
+                    assert_eq!(self.words(&path, &chunk), words);
+                }
                 for (row, value) in rows.chunks(columns * 8).zip(attributes.chunks(4)) {
                     let numbers = row.as_chunks::<8>().0.iter().map(|n| i64::from_le_bytes(*n));
                     let numbers: Vec<i64> = numbers.collect();
@@ -237,17 +266,25 @@ fn check_rows(input: &Input, store: &BuiltStore) {
     let mut seen = vec![false; input.points.len()];
     for chunk in read.chunks() {
         let (rows, positions) = (read.rows(&chunk), read.cell("0/vertices", &chunk));
-        let codes = read.cell("0/vertex_attributes/parity", &chunk);
-        assert_eq!((positions.len(), codes.len()), (rows.len() * 8, rows.len()));
+        let parity = "0/vertex_attributes/parity";
+        let (codes, words) = match input.kind {
+            GeometryKind::Points => (read.cell(parity, &chunk), Vec::new()),
+            _ => (Vec::new(), read.words(parity, &chunk)),
+        };
+        assert_eq!((positions.len(), codes.len() + words.len()), (rows.len() * 8, rows.len()));
         for (at, &row) in rows.iter().enumerate() {
             let point = input.points[row as usize];
             let bytes: Vec<u8> = point.iter().flat_map(|value| value.to_le_bytes()).collect();
             assert_eq!(positions[at * 8..][..8], bytes);
             let place = point.map(|value| (f64::from(value) / 10.0).floor() as i64);
             assert_eq!(chunk, place);
-            // In the order of those strings that there are, and -1 for none.
-            let odd = i8::from(input.points.len() > 2);
-            assert_eq!(codes[at] as i8, [-1, odd, 0][row as usize % 3]);
+            if input.kind == GeometryKind::Points {
+                // In the order of those strings that there are, and -1 for none.
+                let odd = i8::from(input.points.len() > 2);
+                assert_eq!(codes[at] as i8, [-1, odd, 0][row as usize % 3]);
+            } else {
+                assert_eq!(words[at], ["", "odd", "even"][row as usize % 3]);
+            }
             assert!(!std::mem::replace(&mut seen[row as usize], true));
         }
     }
@@ -347,6 +384,44 @@ fn what_cannot_be_stored_is_refused_with_its_place() {
         let error = result.err().unwrap().to_string();
         assert!(error.contains(reason), "{error}");
     }
+}
+
+#[test]
+fn one_long_string_takes_no_memory_for_every_row_until_a_cell_does_not_fit() {
+    let schema = GeometrySchema {
+        kind: GeometryKind::Polylines,
+        axes: ["x", "y"].map(|name| Axis { name: name.to_owned(), unit: None }).to_vec(),
+        coordinate: DataType::Float32,
+        objects: false,
+        vertex_attributes: Fields::from(vec![Field::new("note", DataType::Utf8, false)]),
+        link_attributes: Fields::empty(),
+    };
+    // A string of 1,000 characters is stored in 4,000 bytes, and so is every other one.
+    let build = |rows: u32, chunks: u32| {
+        let spool = CountingSpool::default();
+        let mut builder = Builder::new(&schema, &options(), &spool).unwrap();
+        let x = (0..rows).map(|row| (row / (rows / chunks)) as f32 * 10.0);
+        let notes = (0..rows).map(|row| if row == 7 { "é".repeat(1000) } else { "a".to_owned() });
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Float32Array::from_iter_values(x)),
+            Arc::new(Float32Array::from_iter_values((0..rows).map(|_| 1.0))),
+            Arc::new(StringArray::from_iter_values(notes)),
+        ];
+        let vertices = RecordBatch::try_new(schema.vertex_columns(), columns).unwrap();
+        builder.push(&GeometryBatch { first_row: 0, vertices, links: Links::default() }).unwrap();
+        (builder.finish(&|| Ok(()), &|_| {}), spool.files())
+    };
+    // 40 MB in 100 cells, of which 8 bytes a row are kept until they are written.
+    let (store, files) = build(10_000, 100);
+    let (store, chunk) = (store.unwrap(), [0, 0]);
+    assert_eq!(files, 0);
+    let read = Read::new(&store);
+    let words = read.words("0/vertex_attributes/note", &chunk);
+    assert_eq!((words.len(), words[6].as_str(), words[7].chars().count()), (100, "a", 1000));
+    let (refused, _) = build(10_000, 10);
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("its 1000 values of note take 4000000 bytes"), "{error}");
+    assert!(error.contains("chunk [0, 0]"), "{error}");
 }
 
 #[test]

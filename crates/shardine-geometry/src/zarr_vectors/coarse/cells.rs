@@ -71,6 +71,17 @@ impl CellPlaces {
         self.0.push((chunk, place));
     }
 
+    /// Adds a chunk whose cell is made elsewhere, and is empty here. [`sort`](Self::sort) comes after.
+    pub fn list(&mut self, chunk: u128) {
+        self.push(chunk, Place { at: 0, len: 0 });
+    }
+
+    /// Puts chunks in order again, each of them once.
+    pub fn sort(&mut self) {
+        self.0.sort_unstable_by_key(|(chunk, _)| *chunk);
+        self.0.dedup_by_key(|(chunk, _)| *chunk);
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = u128> + '_ {
         self.0.iter().map(|(chunk, _)| *chunk)
     }

@@ -6,13 +6,14 @@ use smallvec::SmallVec;
 
 use super::cells::{CellPlaces, Growing};
 use super::level::{ArrayCells, CoarseLevel, ManifestPlaces};
+use super::share::{CoarseShare, Shared};
 use super::{BOTH, CoarseBuilder, Fields, HEAD, USE, VERTEX, f32s, key_of, place};
 use crate::GeometryError;
 use crate::sort::{Merge, Sorter};
 use crate::zarr_vectors::build::space::Space;
 use crate::zarr_vectors::{
-    Block, ChunkCoords, FragmentRef, FragmentRows, LinkOffsets, encode_fragments, encode_manifest,
-    encode_ragged,
+    Anchor, Block, ChunkCoords, FragmentRef, FragmentRows, LinkOffsets, encode_fragments,
+    encode_manifest, encode_ragged,
 };
 
 /// A row of the second sort that is the mean of a bin.
@@ -34,7 +35,7 @@ struct Following<'s> {
 type Mean<'r> = (SmallVec<[u64; 4]>, u128, &'r [u8]);
 
 /// The cells that links of a family become, by their offsets.
-type Links = BTreeMap<LinkOffsets, CellPlaces>;
+pub(super) type Links = BTreeMap<LinkOffsets, CellPlaces>;
 
 impl CoarseBuilder<'_> {
     /// How many vertices and uses were added.
@@ -48,30 +49,44 @@ impl CoarseBuilder<'_> {
     }
 
     /// Makes the level. `ends` has, for each object, how many fragments its manifest and all before
-    /// it refer to; an object that is dropped refers to none. `check` is asked now and then.
+    /// it refer to; an object that is dropped refers to none. With a `share`, other cells and
+    /// manifests than its own are empty, and counts and lists are those of all. `check` is asked now
+    /// and then.
     pub fn finish(
         self,
         ends: Option<&[u64]>,
+        share: Option<&CoarseShare<'_>>,
         check: &Check<'_>,
     ) -> Result<CoarseLevel, GeometryError> {
         let Self { spool, options, bins, fine, coarse, memory, by_bin, .. } = self;
         let rank = coarse.rank();
         let (wide, most) = ((4 * rank).max(24), options.memory.max(memory));
-        let making = Making { rank, most, bins, fine, coarse, scale: options.chunk_scale };
+        let scale = options.chunk_scale.iter();
+        let up = Anchor::of_scales(scale.clone().map(|scale| (1, *scale)));
+        let down = Anchor::of_scales(scale.map(|scale| (*scale, 1)));
+        let making = Making { rank, most, bins, fine, coarse, up, down };
         let mut by_chunk = Sorter::new(spool, 16 + 1 + wide, memory);
-        making.means(by_bin.merge(), &mut by_chunk, wide, check)?;
+        let shared = &mut Shared::new(share, ends);
+        making.means(by_bin.merge(), &mut by_chunk, wide, shared, check)?;
         let mut next = Following {
             by_fine: Sorter::new(spool, 8 + 16 + 8, memory),
             by_use: Sorter::new(spool, 8 + 8 + 16 + 8, memory),
         };
         let mut file = Growing::new(spool)?;
         let mut cells = ArrayCells::default();
-        making.chunks(by_chunk.merge(), &mut next, &mut file, &mut cells, check)?;
+        making.chunks(by_chunk.merge(), &mut next, &mut file, &mut cells, shared, check)?;
+        cells.links += shared.links;
         making.up_links(next.by_fine.merge(), &mut file, &mut cells, check)?;
-        let manifests = match ends {
+        let mut manifests = match ends {
             Some(ends) => Some(making.manifests(next.by_use.merge(), ends, &mut file, check)?),
             None => None,
         };
+        if let Some(manifests) = &mut manifests {
+            manifests.present += shared.present();
+        }
+        if share.is_some() {
+            shared.list([&making.fine, &making.coarse], [&making.up, &making.down], &mut cells)?;
+        }
         let Making { fine, coarse, .. } = making;
         Ok(CoarseLevel::new(file.finish()?, cells, manifests, fine, coarse))
     }
@@ -83,7 +98,9 @@ struct Making {
     bins: Space,
     fine: Space,
     coarse: Space,
-    scale: Vec<u32>,
+    /// From chunks of the finer level to those of the new one, and back.
+    up: Anchor,
+    down: Anchor,
 }
 
 impl Making {
@@ -93,6 +110,7 @@ impl Making {
         mut bins: Merge,
         by_chunk: &mut Sorter<'_>,
         wide: usize,
+        shared: &mut Shared<'_>,
         check: &Check<'_>,
     ) -> Result<(), GeometryError> {
         let width = HEAD + 4 * self.rank;
@@ -134,10 +152,22 @@ impl Making {
             };
             let mean: SmallVec<[u8; 16]> = mean.flat_map(f32::to_le_bytes).collect();
             push(MEAN, &mean)?;
+            let own = shared.has_coarse(&self.coarse, chunk);
             for bytes in rows.chunks_exact(width) {
-                let Some((kind, rest)) = bytes.split_first() else { continue };
-                let numbers = rest.get(..24).unwrap_or_default();
-                push(if *kind == BOTH { VERTEX } else { *kind }, numbers)?;
+                let mut fields = Fields(bytes);
+                let (kind, wide) = (fields.u8(), fields.u128());
+                let wanted = match kind {
+                    // References are counted in 64 bits.
+                    USE => shared.has_use(wide as u64),
+                    _ => {
+                        let own_fine = shared.has_fine(&self.fine, wide);
+                        !shared.link((chunk, own), (wide, own_fine))
+                    }
+                };
+                if wanted {
+                    let numbers = bytes.get(1..25).unwrap_or_default();
+                    push(if kind == BOTH { VERTEX } else { kind }, numbers)?;
+                }
             }
         }
         Ok(())
@@ -150,6 +180,7 @@ impl Making {
         next: &mut Following<'_>,
         file: &mut Growing,
         cells: &mut ArrayCells,
+        shared: &mut Shared<'_>,
         check: &Check<'_>,
     ) -> Result<(), GeometryError> {
         let width = 17 + (4 * self.rank).max(24);
@@ -169,14 +200,20 @@ impl Making {
                 }
             }
             means.sort_unstable();
-            cell.clear();
-            means.iter().for_each(|(.., position)| cell.extend_from_slice(position));
-            cells.vertices.push(chunk, file.add(&cell)?);
-            let single = |start| FragmentRows::Range { start, count: 1 };
-            let singles: Vec<FragmentRows> = (0..means.len() as u64).map(single).collect();
-            cell.clear();
-            encode_fragments(&singles, &mut cell).map_err(side)?;
-            cells.fragments.push(chunk, file.add(&cell)?);
+            let own_coarse = shared.has_coarse(&self.coarse, chunk);
+            if own_coarse {
+                cell.clear();
+                means.iter().for_each(|(.., position)| cell.extend_from_slice(position));
+                cells.vertices.push(chunk, file.add(&cell)?);
+                let single = |start| FragmentRows::Range { start, count: 1 };
+                let singles: Vec<FragmentRows> = (0..means.len() as u64).map(single).collect();
+                cell.clear();
+                encode_fragments(&singles, &mut cell).map_err(side)?;
+                cells.fragments.push(chunk, file.add(&cell)?);
+            } else {
+                cells.vertices.list(chunk);
+                cells.fragments.list(chunk);
+            }
             cells.count += means.len() as u64;
             let mut numbers: Vec<(u128, u64)> =
                 means.iter().zip(0..).map(|((_, bin, _), number)| (*bin, number)).collect();
@@ -195,11 +232,16 @@ impl Making {
                 let (wide, number, mine) = (fields.u128(), fields.u64(), number_of(bin));
                 row.clear();
                 if kind == VERTEX {
-                    joined.push((wide, number, mine));
-                    row.extend(number.to_le_bytes());
-                    row.extend(chunk.to_le_bytes());
-                    row.extend(mine.to_le_bytes());
-                    next.by_fine.push(wide, &row)?;
+                    cells.links += 1;
+                    if own_coarse {
+                        joined.push((wide, number, mine));
+                    }
+                    if shared.has_fine(&self.fine, wide) {
+                        row.extend(number.to_le_bytes());
+                        row.extend(chunk.to_le_bytes());
+                        row.extend(mine.to_le_bytes());
+                        next.by_fine.push(wide, &row)?;
+                    }
                 } else {
                     // References are counted in 64 bits.
                     row.extend((wide as u64).to_le_bytes());
@@ -209,11 +251,8 @@ impl Making {
                     next.by_use.push(wide >> TOGETHER, &row)?;
                 }
             }
-            cells.links += joined.len() as u64;
             joined.sort_unstable();
-            let own = self.coarse.chunk(chunk);
-            let anchor: Option<ChunkCoords> =
-                own.iter().zip(&self.scale).map(|(at, by)| at.checked_mul((*by).into())).collect();
+            let anchor = self.down.chunk(&self.coarse.chunk(chunk));
             for of_chunk in joined.chunk_by(|a, b| a.0 == b.0) {
                 let Some((other, ..)) = of_chunk.first() else { continue };
                 let offset = offset(&self.fine.chunk(*other), anchor.as_ref())?;
@@ -244,13 +283,10 @@ impl Making {
                 })
                 .collect();
             joined.sort_unstable();
-            let own = self.fine.chunk(chunk);
-            let scale = own.iter().zip(&self.scale);
-            let anchor: ChunkCoords =
-                scale.map(|(at, by)| at.div_euclid(i64::from(*by).max(1))).collect();
+            let anchor = self.up.chunk(&self.fine.chunk(chunk));
             for of_chunk in joined.chunk_by(|a, b| a.0 == b.0) {
                 let Some((other, ..)) = of_chunk.first() else { continue };
-                let offset = offset(&self.coarse.chunk(*other), Some(&anchor))?;
+                let offset = offset(&self.coarse.chunk(*other), anchor.as_ref())?;
                 let pairs = of_chunk.iter().map(|(_, fine, coarse)| [*fine, *coarse]);
                 add_links(&mut cells.up, offset, chunk, pairs, file, &mut cell)?;
             }
@@ -313,7 +349,10 @@ impl Making {
     }
 }
 
-fn offset(other: &ChunkCoords, anchor: Option<&ChunkCoords>) -> Result<LinkOffsets, GeometryError> {
+pub(super) fn offset(
+    other: &ChunkCoords,
+    anchor: Option<&ChunkCoords>,
+) -> Result<LinkOffsets, GeometryError> {
     let far = || place("links", "a chunk is too far away".to_owned());
     let anchor = anchor.ok_or_else(far)?;
     let axes = other.iter().zip(anchor);

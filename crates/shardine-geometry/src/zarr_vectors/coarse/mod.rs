@@ -18,6 +18,7 @@ mod cells;
 mod choose;
 mod finish;
 mod level;
+mod share;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::sort::{Sorter, Spool};
 
 pub use choose::{choose_objects, kept_objects};
 pub use level::{CoarseArray, CoarseLevel, CoarseObjects};
+pub use share::CoarseShare;
 
 /// The most memory that is asked for when little is allowed: a chunk of common size must fit.
 const LEAST_MEMORY: u64 = 8 << 20;
@@ -103,6 +105,15 @@ impl<'a> CoarseBuilder<'a> {
     pub fn chunk(&self, chunk: &[i64]) -> Result<FineChunk, GeometryError> {
         let far = || place("chunk", format!("{chunk:?} is too far away"));
         self.fine.key(chunk).map(FineChunk).ok_or_else(far)
+    }
+
+    /// Where the grid of the finer or of the new level begins if these are the smallest coordinates;
+    /// `None` if they are no place.
+    pub fn grid_origin(&self, of_finer: bool, low: &[f64]) -> Option<ChunkCoords> {
+        let space = if of_finer { &self.fine } else { &self.coarse };
+        let parts = low.iter().enumerate().map(|(axis, value)| space.part(axis, *value));
+        let key = parts.into_iter().try_fold(0, |key, part| Some(space.join(key, part?)))?;
+        (low.len() == space.rank()).then(|| space.chunk(key))
     }
 
     /// The chunk at a place in the order of chunks.

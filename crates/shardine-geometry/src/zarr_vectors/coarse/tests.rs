@@ -13,7 +13,7 @@ fn options(objects: bool) -> CoarseOptions {
 }
 
 fn finish(builder: CoarseBuilder<'_>, ends: Option<&[u64]>) -> CoarseLevel {
-    builder.finish(ends, &|| Ok(())).unwrap()
+    builder.finish(ends, None, &|| Ok(())).unwrap()
 }
 
 fn array<'l>(level: &'l CoarseLevel, path: &str) -> &'l CoarseArray {
@@ -204,12 +204,12 @@ fn a_position_that_is_no_place_is_refused() {
 fn an_error_of_the_spool_and_a_stop_are_passed_on() {
     let spool = CountingSpool::failing_after(0);
     let builder = CoarseBuilder::new(&options(false), &spool).unwrap();
-    let error = builder.finish(None, &|| Ok(())).err();
+    let error = builder.finish(None, None, &|| Ok(())).err();
     assert!(matches!(error, Some(GeometryError::Spool(_))), "{error:?}");
     let spool = CountingSpool::default();
     let mut builder = CoarseBuilder::new(&options(false), &spool).unwrap();
     let chunk = builder.chunk(&[0, 0]).unwrap();
     builder.vertex(chunk, 0, &[0.0, 0.0]).unwrap();
     let stop = || Err(GeometryError::Side("stopped".into()));
-    assert!(builder.finish(None, &stop).is_err());
+    assert!(builder.finish(None, None, &stop).is_err());
 }

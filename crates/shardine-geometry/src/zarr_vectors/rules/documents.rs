@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{RuleKind, Violation};
+use crate::zarr_vectors::anchor::chunk_scales;
 use crate::zarr_vectors::{Level, Root, STORE_ATTRIBUTE};
 
 /// Whether the attributes are those of a store of another version, which has other rules.
@@ -38,16 +39,12 @@ pub struct LevelNames {
 /// Judges the document of a level, with what is in it.
 pub fn judge_level(level: &Level, root: &Root, names: &LevelNames, out: &mut Vec<Violation>) {
     let member = |name: &str| format!("zarr_vectors_level.{name}");
-    if let Some(shape) = &level.chunk_shape {
-        let whole = |(edge, base): (&f64, &f64)| {
-            let ratio = edge / base;
-            ratio >= 1.0 - 1e-9 && (ratio - ratio.round()).abs() <= 1e-9 * ratio
-        };
-        if !shape.iter().zip(&root.chunk_shape).all(whole) {
-            let (name, base) = (member("chunk_shape"), &root.chunk_shape);
-            let message = format!("{name}: {shape:?} is no multiple of the store's {base:?}");
-            out.push(Violation::new(RuleKind::Metadata, message));
-        }
+    if let Some(shape) = &level.chunk_shape
+        && chunk_scales(shape, &root.chunk_shape).is_none()
+    {
+        let (name, base) = (member("chunk_shape"), &root.chunk_shape);
+        let message = format!("{name}: {shape:?} is no multiple of the store's {base:?}");
+        out.push(Violation::new(RuleKind::Metadata, message));
     }
     if let Some(parent) = level.parent
         && (parent == level.level || !names.levels.contains(&parent))

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::jobs::frame::{CancelToken, Part};
+use crate::jobs::frame::{CancelToken, JobContext, JobProgress, Part};
 use crate::jobs::rebuild::PartOutcome;
 
 /// How a copy is checked before it counts as done.
@@ -135,6 +135,28 @@ impl CopyOptions {
     pub fn progress(mut self, progress: impl Fn(CopyProgress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Arc::new(progress));
         self
+    }
+
+    /// Stops when the token of a context is cancelled, and reports progress to its callback, with
+    /// bytes as the measure of the whole job.
+    pub fn context(self, context: &JobContext) -> Self {
+        let stopped = self.cancel(context.token());
+        if !context.is_watched() {
+            return stopped;
+        }
+        let context = context.clone();
+        stopped.progress(move |now| {
+            let total_bytes = now.bytes_found.max(now.bytes);
+            context.report(JobProgress {
+                done: now.objects,
+                total: now.objects_found,
+                bytes: now.bytes,
+                total_bytes,
+                job_done: now.bytes,
+                job_total: total_bytes,
+                ..JobProgress::default()
+            });
+        })
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::engine::CancelToken;
 use crate::{Engine, Error};
 
 /// The progress of a job.
@@ -32,30 +33,6 @@ impl JobProgress {
     /// Progress in steps alone, without bytes.
     pub(crate) fn steps(part: &str, done: u64, total: u64) -> Self {
         Self { part: part.to_owned(), done, total, ..Self::default() }
-    }
-}
-
-/// Stops a job from another thread, or from a signal handler.
-///
-/// The job ends with [`Error::Cancelled`] before it begins its next object. Its data is then valid,
-/// and running the same job again resumes it.
-#[derive(Debug, Clone, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
-
-impl CancelToken {
-    /// A token that is not cancelled.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Stops all jobs that hold this token.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether [`cancel`](Self::cancel) was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -137,6 +114,11 @@ impl JobContext {
     pub fn command(mut self, command: &str) -> Self {
         self.command = Some(command.into());
         self
+    }
+
+    /// The token that stops it.
+    pub fn token(&self) -> &CancelToken {
+        &self.token
     }
 
     /// The command that began the job.

@@ -12,8 +12,9 @@ pub(super) mod place;
 pub(super) mod source_state;
 pub(super) mod switch;
 
+pub use crate::engine::CancelToken;
 pub(super) use carry::carry_over;
-pub use context::{CancelToken, JobContext, JobProgress};
+pub use context::{JobContext, JobProgress};
 pub use error::JobError;
 pub(super) use exchange::{Built, Exchange, Replacing, WAIT};
 pub(super) use marker::{

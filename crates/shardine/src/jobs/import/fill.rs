@@ -153,13 +153,7 @@ fn write(
         let part = PartOfSource { source: &watched, start };
         let more = array.write_from(Region::from(&region), &part, &options);
         context.check()?;
-        let more = more?;
-        report.objects_written += more.objects_written;
-        report.objects_removed += more.objects_removed;
-        report.chunks_encoded += more.chunks_encoded;
-        report.chunks_kept += more.chunks_kept;
-        report.chunks_empty += more.chunks_empty;
-        report.bytes_written += more.bytes_written;
+        report.add(&more?);
     }
     Ok(report)
 }

@@ -5,14 +5,21 @@ use shardine_codec::{ElementSize, Elements};
 use crate::source::{GeneratorSource, Source};
 use crate::{ArrayNode, Region};
 
-/// The rows of an array with a row for each object, without those of dropped objects. `None` if it
-/// does not hold numbers; zarr-vectors has no such attributes.
+/// Whether an array with a row for each object has values of one length, as all that zarr-vectors
+/// makes. Others are not carried over.
+pub(super) fn is_carried(array: &ArrayNode) -> bool {
+    let is_fixed = matches!(array.data_type().size(), ElementSize::Fixed(size) if size > 0);
+    is_fixed && !array.shape().is_empty()
+}
+
+/// The rows of an array with a row for each object, without those of dropped objects; `None` if it
+/// is not [carried over](is_carried).
 pub(super) fn kept_rows<'a>(
     array: &'a ArrayNode,
     kept: &'a [bool],
 ) -> Option<impl Source + use<'a>> {
     let ElementSize::Fixed(element) = array.data_type().size() else { return None };
-    (!array.shape().is_empty() && element > 0).then(|| {
+    is_carried(array).then(|| {
         GeneratorSource::new(element, move |start: &[u64], shape: &[u64], out: &mut [u8]| {
             let Elements::Fixed(rows) = array.read_elements(Region::of_box(start, shape))? else {
                 return Err("the attribute does not hold numbers".into());

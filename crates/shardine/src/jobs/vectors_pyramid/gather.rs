@@ -39,6 +39,29 @@ impl Objects {
         Ok(Some(Self { ends: Vec::new(), kept, ids }))
     }
 
+    /// Whether a coarser level has the kept ones of the objects that have something in `finer`, and
+    /// no others. Reads all manifests of both.
+    pub fn are_in(&self, finer: &WholeLevel<'_>, coarser: &WholeLevel<'_>) -> Result<bool, Error> {
+        if coarser.object_ids()?.as_ref() != Some(&self.ids) {
+            return Ok(false);
+        }
+        let rows: Vec<(u64, i64)> = (0..).zip(self.ids.iter().copied()).collect();
+        let present = |level: &WholeLevel<'_>| -> Result<Vec<bool>, Error> {
+            let mut present = vec![false; rows.len()];
+            level.each_block(&rows, &mut |at, block| {
+                let is_empty = matches!(block.fragments, FragmentRef::Range { count: 0, .. });
+                if let Some(present) = present.get_mut(at) {
+                    *present |= !is_empty;
+                }
+                Ok(())
+            })?;
+            Ok(present)
+        };
+        let (before, after) = (present(finer)?, present(coarser)?);
+        let drawn = self.kept.iter().zip(&before).map(|(kept, before)| *kept && *before);
+        Ok(drawn.eq(after))
+    }
+
     /// The object that a fragment belongs to, by the number of its use.
     fn id_of(&self, reference: u64) -> i64 {
         let row = self.ends.partition_point(|end| *end <= reference);

@@ -1,14 +1,10 @@
 //! Makes one level.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
-use shardine_codec::VariableElements;
-use shardine_codec::strided::Placement;
 use shardine_geometry::GeometryError;
 use shardine_geometry::zarr_vectors::{
     BuiltObjects, ChunkCoords, CoarseArray, CoarseBuilder, CoarseLevel, CoarseObjects,
-    CoarseOptions, Level, ObjectIndex, ObjectLayout,
+    CoarseOptions, CoarseShare, Level, ObjectIndex, ObjectLayout,
 };
 
 use super::attributes::kept_rows;
@@ -16,14 +12,15 @@ use super::gather::{Gather, Objects};
 use super::plan::LevelPlan;
 use super::{Job, PyramidVectorsError, PyramidVectorsLevel, members, planned};
 use crate::engine::tuning::{DOCUMENT as DOCUMENT_BYTES, REMOTE_WRITES};
+use crate::jobs::frame::Part;
 use crate::jobs::vectors_write::{
-    Counter, FolderSpool, Form, IDS, ObjectWriter, byte_rows, ids_metadata, spooled,
+    CellSource, Counter, FolderSpool, Form, IDS, NewNodes, ObjectWriter, RowSource, Task,
+    byte_rows, grid_objects, id_source, ids_metadata, object_of, spooled,
 };
-use crate::source::{GeneratorSource, Source, SourceError};
 use crate::vectors::{VectorStore, WholeLevel};
-use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
-use crate::zarr::{DOCUMENT, renew_consolidated_above};
-use crate::{ArrayNode, CodecSpec, Error};
+use crate::zarr::metadata::GroupMetadata;
+use crate::zarr::renew_consolidated_above;
+use crate::{CodecSpec, Error};
 
 /// A level that is to be made.
 pub(super) struct LevelJob<'a> {
@@ -32,6 +29,17 @@ pub(super) struct LevelJob<'a> {
     pub store: &'a VectorStore,
     pub plan: &'a LevelPlan,
     pub spool: &'a FolderSpool,
+    /// The part of its objects that this process writes.
+    pub part: Option<Part>,
+    /// Whether there may be objects of it already, which are then the same.
+    pub resumed: bool,
+}
+
+/// A level whose objects are written, and that has no documents yet.
+pub(super) struct MadeLevel {
+    coarse: CoarseLevel,
+    objects: Option<Objects>,
+    documents: Vec<Document>,
 }
 
 /// Manifests that are stored together, at most.
@@ -41,9 +49,9 @@ const MANIFESTS: u64 = BuiltObjects::BLOCK;
 type Document = (String, Vec<u8>);
 
 impl LevelJob<'_> {
-    /// What there is of a level that is complete.
-    pub fn kept(&self) -> Result<PyramidVectorsLevel, Error> {
-        let level = WholeLevel::open(self.store, self.plan.level)?;
+    /// What there is of a level that is complete, in a store that has it.
+    pub fn kept(&self, store: &VectorStore) -> Result<PyramidVectorsLevel, Error> {
+        let level = WholeLevel::open(store, self.plan.level)?;
         Ok(PyramidVectorsLevel {
             vertices: level.document().vertices,
             objects: level.objects_present(),
@@ -53,9 +61,9 @@ impl LevelJob<'_> {
         })
     }
 
-    /// Makes the level from the one before it.
-    pub fn make(&self, counter: &Counter) -> Result<PyramidVectorsLevel, Error> {
-        let Job { context, location, options, plan } = self.job;
+    /// Makes the level from the one before it, all but its documents.
+    pub fn make(&self, counter: &Counter) -> Result<MadeLevel, Error> {
+        let Job { context, location, options, plan, .. } = self.job;
         let source = self.plan.level.saturating_sub(1);
         let finer = WholeLevel::open(self.store, source)?;
         let failed = |error: GeometryError| match error {
@@ -78,34 +86,87 @@ impl LevelJob<'_> {
             memory: options.memory,
             objects: objects.is_some(),
         };
-        let mut builder = CoarseBuilder::new(&form, self.spool).map_err(failed)?;
-        let (level, spool, memory) = (&finer, self.spool, options.memory);
-        Gather { context, level, spool, memory, failed: &failed }
-            .all(objects.as_mut(), &mut builder)?;
-        if builder.is_empty() {
-            let (at, reason) = (location.to_string(), format!("level {source} has no vertices"));
-            return Err(PyramidVectorsError::Unfit { at, reason }.into());
-        }
-        let ends = objects.as_ref().map(|objects| &*objects.ends);
         let check = || context.check().map_err(|error| GeometryError::Side(Box::new(error)));
-        let coarse = builder.finish(ends, &check).map_err(failed)?;
-        self.write(&finer, &coarse, objects.as_ref(), counter)?;
-        Ok(PyramidVectorsLevel {
-            vertices: coarse.vertices(),
-            objects: coarse.objects().map(|objects| objects.present()),
-            chunks: coarse.chunks() as u64,
-            ..planned(self.plan)
-        })
+        // Which cells belong to a part follows from where the grids begin, as bounds have it.
+        let mut bounds = self.part.and(self.store.root().bounds.as_ref());
+        let coarse = loop {
+            let mut builder = CoarseBuilder::new(&form, self.spool).map_err(failed)?;
+            let (level, spool, memory) = (&finer, self.spool, options.memory);
+            Gather { context, level, spool, memory, failed: &failed }
+                .all(objects.as_mut(), &mut builder)?;
+            if builder.is_empty() {
+                let at = location.to_string();
+                let reason = format!("level {source} has no vertices");
+                return Err(PyramidVectorsError::Unfit { at, reason }.into());
+            }
+            let origins = bounds.and_then(|[low, _]| {
+                let [fine, coarse] = [true, false].map(|finer| builder.grid_origin(finer, low));
+                Some([fine?, coarse?])
+            });
+            let rows = objects.as_ref().map_or(0, |objects| objects.ids.len() as u64);
+            let share = origins.as_ref().map(|origins| self.share(origins, &finer, rows));
+            let ends = objects.as_ref().map(|objects| &*objects.ends);
+            let made = builder.finish(ends, share.as_ref(), &check).map_err(failed)?;
+            let fits = origins.as_ref().is_none_or(|origins| {
+                let bounds = self.store.root().bounds.as_ref();
+                let begins = |finer| made.grid(finer, bounds).0;
+                [begins(true), begins(false)] == *origins
+            });
+            if fits {
+                break made;
+            }
+            // There is something beyond the bounds, so all of the level is made.
+            bounds = None;
+        };
+        let documents = self.write(&finer, &coarse, objects.as_ref(), counter)?;
+        Ok(MadeLevel { coarse, objects, documents })
     }
 
-    /// Writes all arrays, then their documents, that of the level last.
+    /// What of the level this process makes, if its grids begin at these chunks.
+    fn share<'s>(
+        &'s self,
+        [fine, coarse]: &'s [ChunkCoords; 2],
+        finer: &'s WholeLevel<'_>,
+        objects: u64,
+    ) -> CoarseShare<'s> {
+        let (part, shard) = (self.part, finer.vertices().shard_shape());
+        let own = move |origin: &ChunkCoords, chunk: &[i64]| {
+            let cell = chunk.iter().zip(origin).map(|(at, first)| at.abs_diff(*first)).collect();
+            Task::Place.is_of(part, "", &object_of(cell, shard))
+        };
+        let blocks = 0..objects.div_ceil(MANIFESTS);
+        let blocks: Vec<bool> =
+            blocks.map(|block| Task::Block.is_of(part, &self.manifests(), &[block])).collect();
+        CoarseShare {
+            coarse: Box::new(move |chunk| own(coarse, chunk)),
+            fine: Box::new(move |chunk| own(fine, chunk)),
+            object: Box::new(move |row| blocks.get((row / MANIFESTS) as usize) == Some(&true)),
+        }
+    }
+
+    /// The path of the manifests of objects.
+    fn manifests(&self) -> String {
+        format!("{}/object_index/manifests", self.plan.level)
+    }
+
+    /// What was made of the level.
+    pub fn told(&self, made: &MadeLevel) -> PyramidVectorsLevel {
+        PyramidVectorsLevel {
+            vertices: made.coarse.vertices(),
+            objects: made.coarse.objects().map(|objects| objects.present()),
+            chunks: made.coarse.chunks() as u64,
+            ..planned(self.plan)
+        }
+    }
+
+    /// Writes the objects of all arrays, and returns the documents of these.
     fn write(
         &self,
         finer: &WholeLevel<'_>,
         coarse: &CoarseLevel,
         objects: Option<&Objects>,
         counter: &Counter,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Document>, Error> {
         let (own, before) = (self.plan.level, self.plan.level.saturating_sub(1));
         let vertices = finer.vertices();
         // Those after the one that makes bytes of a cell.
@@ -119,12 +180,15 @@ impl LevelJob<'_> {
             let level = if of_finer { before } else { own };
             for array in coarse.arrays().iter().filter(|array| array.of_finer == of_finer) {
                 let path = format!("{level}/{}", array.path);
+                let nodes = self.nodes();
+                let node = nodes.array(&path, nodes.metadata(&path, form.grid(Map::new()))?)?;
                 let cells = GridCells { coarse, array, origin: &origin };
-                let node = self.node(&path, self.metadata(&path, form.grid(Map::new()))?)?;
-                let objects = cells.objects(shard);
-                self.writer(&path, counter).write(&node, objects.into_iter(), &cells)?;
+                let objects = grid_objects(cells.each(), shard);
+                let source = CellSource::new(|cell, out| cells.read(cell, out));
+                let writer = self.writer(&path, Task::Place, counter);
+                writer.write(&node, objects.into_iter(), &source)?;
                 let attributes = coarse.attributes(array, &origin);
-                let metadata = self.metadata(&path, form.grid(attributes))?;
+                let metadata = nodes.metadata(&path, form.grid(attributes))?;
                 documents.push((path, metadata.to_bytes()));
             }
         }
@@ -132,6 +196,13 @@ impl LevelJob<'_> {
         if let (Some(objects), Some(manifests)) = (objects, manifests) {
             self.objects(finer, objects, manifests, codecs, counter, &mut documents)?;
         }
+        Ok(documents)
+    }
+
+    /// Writes all documents, that of the level last.
+    pub fn document(&self, made: MadeLevel) -> Result<(), Error> {
+        let (own, before) = (self.plan.level, self.plan.level.saturating_sub(1));
+        let MadeLevel { coarse, objects, documents } = made;
         let engine = self.job.context.engine();
         let put = |(path, bytes): Document| self.job.put(&path, &bytes);
         engine.each_waiting(DOCUMENT_BYTES, REMOTE_WRITES, documents.into_iter(), &put)?;
@@ -143,7 +214,7 @@ impl LevelJob<'_> {
                 self.group(&format!("{before}/links"), Map::new())?;
             }
         }
-        self.group(&own.to_string(), self.document(coarse, objects))?;
+        self.group(&own.to_string(), self.attributes(&coarse, objects.as_ref()))?;
         for level in [before, own] {
             let _ = renew_consolidated_above(&self.job.location.join(&level.to_string())?);
         }
@@ -163,24 +234,29 @@ impl LevelJob<'_> {
         let index = format!("{}/object_index", self.plan.level);
         let count = manifests.len();
         let blocks = |block: u64| (0..count.div_ceil(block)).map(|at| (vec![at], 0));
+        let nodes = self.nodes();
         let path = format!("{index}/object_ids");
-        let metadata = self.metadata(&path, ids_metadata(count, IDS, codecs))?;
-        let node = self.node(&path, metadata.clone())?;
-        let ids = GeneratorSource::new(8, |start: &[u64], shape: &[u64], out: &mut [u8]| {
-            let first = start.first().copied().unwrap_or(0) as usize;
-            let count = shape.first().copied().unwrap_or(0) as usize;
-            let ids = objects.ids.iter().skip(first).take(count);
-            for (id, out) in ids.zip(out.chunks_exact_mut(8)) {
-                out.copy_from_slice(&id.to_le_bytes());
+        let metadata = nodes.metadata(&path, ids_metadata(count, IDS, codecs))?;
+        let node = nodes.array(&path, metadata.clone())?;
+        let ids = id_source(|start, count, out| {
+            let ids = objects.ids.iter().skip(start as usize).take(count as usize);
+            out.extend(ids.flat_map(|id| id.to_le_bytes()));
+            Ok(())
+        });
+        self.writer(&path, Task::Block, counter).write(&node, blocks(IDS), &ids)?;
+        documents.push((path, metadata.to_bytes()));
+        let path = self.manifests();
+        let metadata = nodes.metadata(&path, byte_rows(count, MANIFESTS, Map::new()))?;
+        let node = nodes.array(&path, metadata.clone())?;
+        let rows = RowSource::new(MANIFESTS, |block, each| {
+            let (first, mut bytes) = (block.saturating_mul(MANIFESTS), Vec::new());
+            for row in first..count.min(first.saturating_add(MANIFESTS)) {
+                manifests.read(row, &mut bytes)?;
+                each(&bytes);
             }
             Ok(())
         });
-        self.writer(&path, counter).write(&node, blocks(IDS), &ids)?;
-        documents.push((path, metadata.to_bytes()));
-        let path = format!("{index}/manifests");
-        let metadata = self.metadata(&path, byte_rows(count, MANIFESTS, Map::new()))?;
-        let node = self.node(&path, metadata.clone())?;
-        self.writer(&path, counter).write(&node, blocks(MANIFESTS), &Manifests(manifests))?;
+        self.writer(&path, Task::Block, counter).write(&node, blocks(MANIFESTS), &rows)?;
         documents.push((path, metadata.to_bytes()));
         let document = ObjectIndex {
             objects: count,
@@ -194,10 +270,11 @@ impl LevelJob<'_> {
         let mut any = false;
         for (name, source) in finer.object_attributes()? {
             let path = format!("{family}/{name}");
-            let node = self.node(&path, source.metadata().clone())?;
+            let node = nodes.array(&path, source.metadata().clone())?;
             let Some(rows) = kept_rows(&source, &objects.kept) else { continue };
-            let cells = all_cells(&source).map(|cell| (cell, 0));
-            self.writer(&path, counter).write(&node, cells, &rows)?;
+            // What is not stored is absent in the new level too, however large the array says it is.
+            let cells = source.objects()?.into_iter().map(|object| (object.cell, 0));
+            self.writer(&path, Task::Block, counter).write(&node, cells, &rows)?;
             documents.push((path, source.metadata().to_bytes()));
             any = true;
         }
@@ -207,7 +284,8 @@ impl LevelJob<'_> {
         Ok(())
     }
 
-    fn document(&self, coarse: &CoarseLevel, objects: Option<&Objects>) -> Map<String, Value> {
+    /// The attributes of the level.
+    fn attributes(&self, coarse: &CoarseLevel, objects: Option<&Objects>) -> Map<String, Value> {
         let root = self.store.root();
         let arrays = ["vertices"].into_iter().chain(objects.map(|_| "object_index"));
         let others = match objects {
@@ -240,40 +318,14 @@ impl LevelJob<'_> {
         self.job.put(path, &GroupMetadata::new(attributes).to_bytes())
     }
 
-    fn writer<'w>(&'w self, path: &'w str, progress: &'w Counter) -> ObjectWriter<'w> {
-        let context = self.job.context;
-        ObjectWriter { context, part: None, resumed: false, path, progress }
+    fn writer<'w>(&'w self, path: &'w str, task: Task, progress: &'w Counter) -> ObjectWriter<'w> {
+        let (context, part, resumed) = (self.job.context, self.part, self.resumed);
+        ObjectWriter { context, part, resumed, path, task, progress }
     }
 
-    fn metadata(
-        &self,
-        path: &str,
-        metadata: Result<ArrayMetadata, MetadataError>,
-    ) -> Result<ArrayMetadata, Error> {
-        let object = self.job.location.key(path)?.join(DOCUMENT)?;
-        metadata.map_err(|source| Error::Metadata { object, source: Box::new(source) })
+    fn nodes(&self) -> NewNodes<'_> {
+        NewNodes { context: self.job.context, target: self.job.location }
     }
-
-    fn node(&self, path: &str, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
-        let engine = self.job.context.engine();
-        ArrayNode::from_metadata(engine, &self.job.location.join(path)?, metadata)
-    }
-}
-
-/// All cells of the grid of an array, one after the other. One for each 65,536 objects, where
-/// zarr-vectors has made it.
-fn all_cells(array: &ArrayNode) -> impl Iterator<Item = Vec<u64>> {
-    let axes = array.shape().iter().zip(array.cell_shape());
-    let grid: Vec<u64> = axes.map(|(len, cell)| len.div_ceil((*cell).max(1))).collect();
-    let count = grid.iter().fold(1u64, |count, &len| count.saturating_mul(len));
-    (0..count).map(move |number| {
-        let mut rest = number;
-        let mut cell = vec![0; grid.len()];
-        for (at, len) in cell.iter_mut().zip(&grid).rev() {
-            (*at, rest) = (rest % len, rest / len);
-        }
-        cell
-    })
 }
 
 /// The cells of an array in a grid that begins at `origin`.
@@ -284,76 +336,19 @@ struct GridCells<'a> {
 }
 
 impl GridCells<'_> {
-    /// The objects that its cells lie in, with their bytes.
-    fn objects(&self, shard: Option<&[u64]>) -> BTreeMap<Vec<u64>, u64> {
-        let mut objects = BTreeMap::new();
-        for chunk in self.coarse.chunks_of(self.array) {
+    /// Its cells, with their bytes.
+    fn each(&self) -> impl Iterator<Item = (Vec<u64>, u64)> + '_ {
+        self.coarse.chunks_of(self.array).map(|chunk| {
             let bytes = self.coarse.cell_len(self.array, &chunk);
             let cell = chunk.iter().zip(self.origin).map(|(at, first)| at.abs_diff(*first));
-            let object: Vec<u64> = match shard {
-                Some(shard) => cell.zip(shard).map(|(at, length)| at / (*length).max(1)).collect(),
-                None => cell.collect(),
-            };
-            *objects.entry(object).or_insert(0u64) += bytes;
-        }
-        objects
-    }
-}
-
-impl Source for GridCells<'_> {
-    fn copy_box(
-        &self,
-        _: &[u64],
-        _: &[u64],
-        _: &mut [u8],
-        _: &Placement,
-    ) -> Result<(), SourceError> {
-        Err(NOT_NUMBERS.into())
+            (cell.collect(), bytes)
+        })
     }
 
-    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
-        let mut elements = VariableElements::new();
-        let mut bytes = Vec::new();
-        let mut chunk = self.origin.clone();
-        for number in 0..shape.iter().product::<u64>() {
-            let mut rest = number;
-            for axis in (0..shape.len()).rev() {
-                // No cell is past the last chunk, whose coordinates fit.
-                let cell = start[axis] + rest % shape[axis];
-                chunk[axis] = self.origin[axis].wrapping_add(cell as i64);
-                rest /= shape[axis];
-            }
-            self.coarse.read_cell(self.array, &chunk, &mut bytes)?;
-            elements.push(&bytes);
-        }
-        Ok(elements)
-    }
-}
-
-const NOT_NUMBERS: &str = "the array does not hold numbers";
-
-/// The manifests of objects.
-struct Manifests<'a>(CoarseObjects<'a>);
-
-impl Source for Manifests<'_> {
-    fn copy_box(
-        &self,
-        _: &[u64],
-        _: &[u64],
-        _: &mut [u8],
-        _: &Placement,
-    ) -> Result<(), SourceError> {
-        Err(NOT_NUMBERS.into())
-    }
-
-    fn variable_box(&self, start: &[u64], shape: &[u64]) -> Result<VariableElements, SourceError> {
-        let first = start.first().copied().unwrap_or(0);
-        let count = shape.first().copied().unwrap_or(0);
-        let (mut elements, mut bytes) = (VariableElements::new(), Vec::new());
-        for row in first..first.saturating_add(count) {
-            self.0.read(row, &mut bytes)?;
-            elements.push(&bytes);
-        }
-        Ok(elements)
+    fn read(&self, cell: &[u64], out: &mut Vec<u8>) -> Result<(), GeometryError> {
+        // No cell is past the last chunk, whose coordinates fit.
+        let axes = cell.iter().zip(self.origin);
+        let chunk: ChunkCoords = axes.map(|(at, first)| first.wrapping_add(*at as i64)).collect();
+        self.coarse.read_cell(self.array, &chunk, out)
     }
 }

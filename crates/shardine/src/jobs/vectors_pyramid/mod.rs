@@ -6,27 +6,33 @@ mod gather;
 mod level;
 mod options;
 mod plan;
+mod to;
 
 use serde_json::Value;
 use shardine_geometry::zarr_vectors::{Level, parse_delta_segment};
-use shardine_store::{Condition, StoreExt};
+use shardine_store::{Condition, StoreError, StoreExt};
 
-use super::JobContext;
+use super::copy::clear::clear;
+use super::frame::marker::is_report;
 use super::frame::{
-    Beginning, Marker, Start, remove_leftovers, remove_leftovers_below, source_state,
+    Beginning, Marker, PartEnd, Start, remove_leftovers, remove_leftovers_below, source_state,
 };
 use super::pyramid::{PYRAMID, PYRAMID_MARKER, remove_all};
+use super::rebuild::PartOutcome;
 use super::span::job_span;
 use super::vectors_write::{Counter, FolderSpool};
 use super::whole::check_walked;
-use crate::vectors::{GeometryKind, VectorStore};
+use super::{JobContext, JobError};
+use crate::vectors::{GeometryKind, VectorStore, WholeLevel};
 use crate::zarr::{DOCUMENT, Group, Node, change_attributes, renew_consolidated_above};
 use crate::{Error, Location};
+use gather::Objects;
 use level::LevelJob;
 use plan::{LevelPlan, MOST_LEVELS, Plan};
 
 pub use error::PyramidVectorsError;
 pub use options::{PyramidVectorsLevel, PyramidVectorsOptions, PyramidVectorsReport};
+pub use to::pyramid_vectors_to;
 
 /// The finest level, by its path.
 const FINEST: &str = "0";
@@ -52,6 +58,11 @@ const HIGHEST: &str = "levels";
 /// the finest level can be shown to be the same, and the others are made again. A different call is
 /// refused. Levels that exist are replaced only with [`PyramidVectorsOptions::overwrite`]; until new
 /// ones are made, the store has the finest level alone.
+///
+/// Processes can share the work by [`part`](PyramidVectorsOptions::part). A mean needs all vertices
+/// of its bin, and a manifest all means of its object, so each of them reads the finest level and
+/// sorts it; what they share is compressing and writing the level above it, most of which are links
+/// between levels. The last one makes the coarser ones, which are small.
 pub fn pyramid_vectors(
     context: impl Into<JobContext>,
     location: &Location,
@@ -66,8 +77,7 @@ pub fn pyramid_vectors(
         return Err(PyramidVectorsError::Unfit { at, reason }.into());
     }
     let plan = Plan::new(store.root(), &at, options)?;
-    let job = Job { context, location, options, plan: &plan };
-    job.run(&store)
+    Job { context, source: location, location, options, plan: &plan }.run(&store)
 }
 
 /// Why a store can have no coarser levels.
@@ -78,8 +88,23 @@ fn unfit(store: &VectorStore) -> Option<String> {
     (store.levels().first() != Some(&0)).then(|| "it has no level 0".to_owned())
 }
 
+/// Why no coarser level can be made of the finest.
+fn unfit_level(finest: &Level, store: &VectorStore) -> Option<String> {
+    if finest.chunk_attribute.is_some() {
+        let reason = "its chunks are also cut by an attribute, which zarr-vectors cannot coarsen \
+                      either";
+        return Some(reason.to_owned());
+    }
+    // Levels are planned from the chunks of the store.
+    let own = finest.chunk_shape.as_ref().filter(|own| **own != store.root().chunk_shape)?;
+    Some(format!("level 0 has chunks of {own:?}, other than the store says"))
+}
+
 struct Job<'a> {
     context: &'a JobContext,
+    /// The store that levels are made from.
+    source: &'a Location,
+    /// The store that gets the levels: the same, or another that gets the finest level too.
     location: &'a Location,
     options: &'a PyramidVectorsOptions,
     plan: &'a Plan,
@@ -87,91 +112,217 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, store: &VectorStore) -> Result<PyramidVectorsReport, Error> {
-        let Self { context, location, options, plan } = self;
+        let Self { context, location, options, plan, .. } = self;
+        let part = options.part;
         let mut report = PyramidVectorsReport {
             levels: plan.levels.iter().map(planned).collect(),
             left_out: self.left_out(store)?,
             ..PyramidVectorsReport::default()
         };
         let finest = self.level_document(0)?;
-        if finest.is_some_and(|finest| finest.chunk_attribute.is_some()) {
-            let reason = "its chunks are also cut by an attribute, which zarr-vectors cannot \
-                          coarsen either"
-                .to_owned();
+        if let Some(reason) = finest.and_then(|finest| unfit_level(&finest, store)) {
             let at = location.to_string();
             return Err(PyramidVectorsError::Unfit { at, reason }.into());
         }
         if options.dry_run {
             return Ok(report);
         }
-        let request = plan.request();
-        let mut marker = Marker::new(&PYRAMID, location, request)?.begun_by(context.begun_by());
+        self.check_parts()?;
+        let mut marker =
+            Marker::new(&PYRAMID, self.source, plan.request())?.begun_by(context.begun_by());
         let begun = marker.is_at(location)?;
         if !begun {
             if !options.overwrite && self.is_complete(store, &mut report)? {
                 // A run that was killed at its very end has left the file of its lock.
                 remove_leftovers(location, location.path.as_ref())?;
                 report.unchanged = true;
+                if part.is_some() {
+                    report.outcome = PartOutcome::AlreadyThere;
+                }
                 return Ok(report);
             }
             self.check_free(store)?;
         }
         // What is behind a link may change without anyone seeing it.
-        check_walked(location)?;
+        check_walked(self.source)?;
         let state = self.state()?;
+        if (part.is_some() || self.is_elsewhere())
+            && let Some(state) = state
+        {
+            marker.expect_source(FINEST, state);
+        }
         let how = Beginning {
-            overwrite: options.restart && begun,
+            overwrite: options.restart && begun || options.overwrite && self.is_elsewhere(),
             take_over: options.take_over,
-            part: None,
-            within: true,
+            part,
+            within: !self.is_elsewhere(),
         };
         let abandoned = self.begun_levels()?;
-        let start = marker.begin(None, location, how)?;
+        let start = marker.begin(self.is_elsewhere().then_some(self.source), location, how)?;
+        if start == Start::Exists {
+            // It is not what this job makes, which was looked at.
+            return Err(Error::Exists { at: location.to_string() });
+        }
+        if marker.is_finishing() {
+            marker.end(location)?;
+            return Ok(report);
+        }
         report.resumed = start == Start::Resumed;
         // Recorded when nothing of other levels was left, so what is there now was made since.
-        let kept = report.resumed && state.is_some() && marker.begun(FINEST) == state;
-        if !kept {
+        let same = marker.begun(FINEST) == state;
+        let kept = report.resumed && state.is_some() && same;
+        if part.is_some() {
+            if !same {
+                return Err(self.changed()?);
+            }
+        } else if !kept {
+            self.begin_anew(store, &mut marker, start, state, abandoned)?;
+        }
+        if report.resumed && part.is_none() {
+            remove_leftovers_below(location)?;
+        }
+        if let Some(part) = part {
+            // This part runs again, and until it is done the job must not be finished.
+            marker.remove_report(location, part)?;
+        }
+        if self.is_elsewhere() {
+            self.carry(store)?;
+            if part.is_none() {
+                self.put_root()?;
+            }
+        }
+        let counter = Counter::default();
+        let kept = kept || part.is_some();
+        let done =
+            self.levels(&marker, state, kept, start != Start::Fresh, &counter, &mut report)?;
+        report.written = counter.written();
+        if !done {
+            return Ok(report);
+        }
+        if state.is_some() && self.state()? != state {
+            return Err(self.changed()?);
+        }
+        let objects = report.levels.iter().any(|level| level.objects.is_some());
+        self.declare(&plan.levels, objects)?;
+        if self.is_elsewhere() {
+            self.consolidate()?;
+        }
+        marker.end(location)?;
+        Ok(report)
+    }
+
+    /// Makes all levels, or those of this part; `false` if others have to finish the job, or have
+    /// done so. With `kept`, levels that are complete stay; with `resumed`, objects that exist.
+    fn levels(
+        &self,
+        marker: &Marker,
+        state: Option<u64>,
+        kept: bool,
+        resumed: bool,
+        counter: &Counter,
+        report: &mut PyramidVectorsReport,
+    ) -> Result<bool, Error> {
+        let Self { context, location, options, plan, .. } = self;
+        let spool = &FolderSpool::new(options.spool.clone(), location)?;
+        for (place, level) in plan.levels.iter().enumerate() {
+            context.check()?;
+            let (first, shared) = (place == 0, options.part.is_some());
+            let finer = if first { self.source } else { *location };
+            let store = &VectorStore::open_in(context.engine(), finer)?;
+            // Who finishes a job of parts may not be the only one, and what is there is the same.
+            let (part, resumed) = match first {
+                true => (options.part, resumed && shared),
+                false => (None, shared),
+            };
+            let job = LevelJob { job: self, store, plan: level, spool, part, resumed };
+            let there = kept && self.level_document(level.level)?.is_some();
+            let made = match there {
+                true => None,
+                false => {
+                    if !shared {
+                        self.remove_level(level.level)?;
+                    }
+                    Some(job.make(counter)?)
+                }
+            };
+            if let (Some(told), Some(made)) = (report.levels.get_mut(place), &made) {
+                *told = job.told(made);
+            }
+            if let Some(part) = part {
+                if state.is_some() && self.state()? != state {
+                    return Err(self.changed()?);
+                }
+                match marker.end_part(location, part, &Value::Null)? {
+                    PartEnd::Last(_) => {}
+                    PartEnd::Finished => return Ok(false),
+                    PartEnd::Waiting(missing) => {
+                        report.outcome = PartOutcome::Waiting { missing };
+                        return Ok(false);
+                    }
+                }
+                if self.is_elsewhere() {
+                    self.put_root()?;
+                }
+            }
+            if let Some(made) = made {
+                job.document(made)?;
+            } else if let Some(told) = report.levels.get_mut(place) {
+                *told = job.kept(&VectorStore::open_in(context.engine(), *location)?)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether levels are made in another store than the one they are made from.
+    fn is_elsewhere(&self) -> bool {
+        !std::ptr::eq(self.source, self.location)
+    }
+
+    fn changed(&self) -> Result<Error, Error> {
+        Ok(JobError::SourceChanged { at: self.source.join(FINEST)?.to_string() }.into())
+    }
+
+    /// Refuses what processes cannot share.
+    fn check_parts(&self) -> Result<(), JobError> {
+        if self.options.part.is_none() {
+            return Ok(());
+        }
+        let reason = "each part would remove what the others have made";
+        let refused =
+            [("--overwrite", self.options.overwrite), ("--restart", self.options.restart)];
+        match refused.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(JobError::NotInParts { option, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes what is there of levels, before the first one is made.
+    fn begin_anew(
+        &self,
+        store: &VectorStore,
+        marker: &mut Marker,
+        start: Start,
+        state: Option<u64>,
+        abandoned: u64,
+    ) -> Result<(), Error> {
+        let location = self.location;
+        if self.is_elsewhere() {
+            if start != Start::Fresh {
+                clear(location, self.context.engine().threads(), PYRAMID_MARKER)?;
+            }
+        } else {
             let highest = store.levels().last().copied().unwrap_or(0).max(abandoned);
             // A level loses its document first, and is then known by this alone.
             marker.record_sources(location, [(HIGHEST, highest)])?;
             self.clear(store, highest)?;
-            if start == Start::Clear {
-                marker.cleared(location)?;
-            }
-            if let Some(state) = state {
-                marker.record_sources(location, [(FINEST, state)])?;
-            }
         }
-        if report.resumed {
-            remove_leftovers_below(location)?;
+        if start == Start::Clear {
+            marker.cleared(location)?;
         }
-        let spool = FolderSpool::new(options.spool.clone(), location)?;
-        let counter = Counter::default();
-        let mut objects = false;
-        for (place, level) in plan.levels.iter().enumerate() {
-            context.check()?;
-            let finer = VectorStore::open_in(context.engine(), *location)?;
-            let job = LevelJob { job: self, store: &finer, plan: level, spool: &spool };
-            let made = match kept && self.level_document(level.level)?.is_some() {
-                true => job.kept()?,
-                false => {
-                    self.remove_level(level.level)?;
-                    job.make(&counter)?
-                }
-            };
-            objects |= made.objects.is_some();
-            if let Some(told) = report.levels.get_mut(place) {
-                *told = made;
-            }
+        if let Some(state) = state {
+            marker.record_sources(location, [(FINEST, state)])?;
         }
-        if state.is_some() && self.state()? != state {
-            let at = location.join(FINEST)?.to_string();
-            return Err(super::JobError::SourceChanged { at }.into());
-        }
-        self.declare(&plan.levels, objects)?;
-        marker.end(location)?;
-        report.written = counter.written();
-        Ok(report)
+        Ok(())
     }
 
     /// What of the finest level the others do not have.
@@ -182,9 +333,17 @@ impl Job<'_> {
             ("fragment_attributes", "the attributes of fragments"),
             ("groups", "groups"),
         ] {
-            if self.node(&format!("{FINEST}/{name}"))?.is_some() {
+            if self.node_in(self.source, &format!("{FINEST}/{name}"))?.is_some() {
                 left.push(shown.to_owned());
             }
+        }
+        let finest = WholeLevel::open(store, 0)?;
+        if finest.objects_present().is_some() {
+            let attributes = finest.object_attributes()?.into_iter();
+            let lost = attributes.filter(|(_, array)| !attributes::is_carried(array));
+            left.extend(lost.map(|(name, _)| {
+                format!("the attribute {name} of objects, whose values are of any length")
+            }));
         }
         if matches!(
             store.kind(),
@@ -196,25 +355,32 @@ impl Job<'_> {
         Ok(left)
     }
 
+    /// A node of the store that gets the levels.
     fn node(&self, path: &str) -> Result<Option<Node>, Error> {
-        match Node::open(self.context.engine(), &self.location.join(path)?) {
+        self.node_in(self.location, path)
+    }
+
+    fn node_in(&self, store: &Location, path: &str) -> Result<Option<Node>, Error> {
+        match Node::open(self.context.engine(), &store.join(path)?) {
             Ok(node) => Ok(Some(node)),
             Err(Error::NoNode { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn root(&self) -> Result<Group, Error> {
-        match Node::open(self.context.engine(), self.location)? {
+    /// The root of a store.
+    fn root(&self, store: &Location) -> Result<Group, Error> {
+        match Node::open(self.context.engine(), store)? {
             Node::Group(group) => Ok(group),
-            Node::Array(_) => Err(Error::NoNode { at: self.location.to_string() }),
+            Node::Array(_) => Err(Error::NoNode { at: store.to_string() }),
         }
     }
 
     /// The document of a level that is complete.
     fn level_document(&self, level: u64) -> Result<Option<Level>, Error> {
         let rank = self.plan.levels.first().map_or(0, |level| level.bin.len());
-        match self.node(&level.to_string())? {
+        let store = if level == 0 { self.source } else { self.location };
+        match self.node_in(store, &level.to_string())? {
             Some(Node::Group(group)) if Level::is_in(group.metadata().attributes()) => {
                 Ok(Level::read(group.metadata().attributes(), level, rank).ok())
             }
@@ -228,7 +394,16 @@ impl Job<'_> {
         store: &VectorStore,
         report: &mut PyramidVectorsReport,
     ) -> Result<bool, Error> {
-        let root = self.root()?;
+        let there;
+        let store = match self.is_elsewhere() {
+            true if !self.is_declared_elsewhere()? => return Ok(false),
+            true => {
+                there = VectorStore::open_in(self.context.engine(), self.location)?;
+                &there
+            }
+            false => store,
+        };
+        let root = self.root(self.location)?;
         if !self.plan.is_declared(root.metadata().attributes())
             || store.levels().len() != self.plan.levels.len() + 1
         {
@@ -242,16 +417,32 @@ impl Job<'_> {
             if document.object_sparsity != 1.0 / level.sparsity || chunk != level.chunk {
                 return Ok(false);
             }
-            told.push(LevelJob { job: self, store, plan: level, spool: &spool }.kept()?);
+            if level.sparsity > 1.0 && !self.is_drawn(store, level)? {
+                return Ok(false);
+            }
+            let (part, resumed) = (None, false);
+            let job = LevelJob { job: self, store, plan: level, spool: &spool, part, resumed };
+            told.push(job.kept(store)?);
         }
         report.levels = told;
         Ok(true)
     }
 
+    /// Whether a level has the objects that are drawn for it: no document says by which seed that
+    /// was done.
+    fn is_drawn(&self, store: &VectorStore, level: &LevelPlan) -> Result<bool, Error> {
+        let finer = WholeLevel::open(store, level.level.saturating_sub(1))?;
+        let coarser = WholeLevel::open(store, level.level)?;
+        match Objects::choose(&finer, level.sparsity, self.plan.seed)? {
+            Some(objects) => objects.are_in(&finer, &coarser),
+            None => Ok(true),
+        }
+    }
+
     /// Refuses to begin where levels, or other things, are already.
     fn check_free(&self, store: &VectorStore) -> Result<(), Error> {
-        let at = self.location;
-        if store.levels().len() > 1 && !self.options.overwrite {
+        let at = self.source;
+        if store.levels().len() > 1 && !self.options.overwrite && !self.is_elsewhere() {
             let (at, levels) = (at.to_string(), store.levels().len());
             return Err(PyramidVectorsError::Exists { at, levels }.into());
         }
@@ -268,6 +459,9 @@ impl Job<'_> {
 
     /// The state of what levels are made from; `None` where that cannot be told.
     fn state(&self) -> Result<Option<u64>, Error> {
+        if self.is_elsewhere() {
+            return source_state::of_tree(&self.source.join(FINEST)?);
+        }
         let mut sum = 0u64;
         for name in ["vertices", "vertex_fragments", "object_index", "object_attributes"] {
             let path = format!("{FINEST}/{name}");
@@ -298,6 +492,11 @@ impl Job<'_> {
     fn clear(&self, store: &VectorStore, highest: u64) -> Result<(), Error> {
         if store.levels().len() > 1 {
             self.declare(&[], false)?;
+        }
+        for (key, _) in self.location.store.list(self.location.path.as_ref())?.objects {
+            if is_report(key.as_str().rsplit('/').next().unwrap_or_default()) {
+                self.location.store.delete(&key, &Condition::None)?;
+            }
         }
         let beyond = store.levels().iter().copied().filter(|level| *level > MOST_LEVELS);
         let planned = self.plan.levels.len() as u64;
@@ -354,11 +553,14 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Writes a document, unless another process that finishes the job has done so.
     fn put(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
         self.context.check()?;
         let key = self.location.key(path)?.join(DOCUMENT)?;
-        self.location.store.put(&key, bytes, Condition::None)?;
-        Ok(())
+        match self.location.store.put(&key, bytes, Condition::Absent) {
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            put => Ok(put.map(drop)?),
+        }
     }
 }
 

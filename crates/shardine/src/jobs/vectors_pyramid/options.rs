@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use crate::WriteReport;
+use crate::jobs::frame::Part;
+use crate::jobs::rebuild::PartOutcome;
 use crate::jobs::setters::setters;
 
 /// How the coarser levels of a Zarr Vectors store are made.
@@ -37,6 +39,8 @@ pub struct PyramidVectorsOptions {
     pub take_over: bool,
     /// Only report what would be done.
     pub dry_run: bool,
+    /// Make only this part; other processes make the others.
+    pub part: Option<Part>,
 }
 
 impl Default for PyramidVectorsOptions {
@@ -53,6 +57,7 @@ impl Default for PyramidVectorsOptions {
             restart: false,
             take_over: false,
             dry_run: false,
+            part: None,
         }
     }
 }
@@ -85,6 +90,8 @@ impl PyramidVectorsOptions {
         restart = bool;
         /// Sets whether nothing is written.
         dry_run = bool;
+        /// Makes only this part.
+        part some Part;
     }
 }
 
@@ -102,6 +109,8 @@ pub struct PyramidVectorsReport {
     pub left_out: Vec<String>,
     /// What this run has written.
     pub written: WriteReport,
+    /// Whether the levels are complete.
+    pub outcome: PartOutcome,
 }
 
 /// A level above the finest.

@@ -28,6 +28,12 @@ pub enum WriteVectorsError {
         /// What is wrong.
         reason: String,
     },
+    /// A column that is to be an attribute of objects does not exist.
+    #[error("rows have no column {name:?} that could be an attribute of objects")]
+    ObjectColumn {
+        /// Its name.
+        name: String,
+    },
     /// Rows that memory has no room for cannot be kept in a folder.
     #[error("rows cannot be kept in \"{folder}\" while they are sorted: {source}")]
     Spool {
@@ -50,7 +56,7 @@ impl WriteVectorsError {
             Self::Shard { .. } => {
                 Some("give one number for all axes, or one for each, from 1 on".to_owned())
             }
-            Self::Rows { .. } | Self::Codec { .. } => None,
+            Self::Rows { .. } | Self::Codec { .. } | Self::ObjectColumn { .. } => None,
         }
     }
 
@@ -60,7 +66,10 @@ impl WriteVectorsError {
             Self::Rows { source, .. } if matches!(**source, GeometryError::Io(_)) => {
                 ErrorKind::Storage
             }
-            Self::Rows { .. } | Self::Shard { .. } | Self::Codec { .. } => ErrorKind::Request,
+            Self::Rows { .. }
+            | Self::Shard { .. }
+            | Self::Codec { .. }
+            | Self::ObjectColumn { .. } => ErrorKind::Request,
         }
     }
 }

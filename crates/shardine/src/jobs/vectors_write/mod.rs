@@ -4,8 +4,10 @@ mod arrays;
 mod documents;
 mod error;
 mod options;
+mod sources;
 mod spool;
 mod tables;
+mod tasks;
 
 use serde_json::{Map, Value};
 use shardine_geometry::zarr_vectors::{
@@ -25,14 +27,16 @@ use crate::engine::tuning::{DOCUMENT as DOCUMENT_BYTES, REMOTE_WRITES};
 use crate::files::FoundFile;
 use crate::owner::Owner;
 use crate::source::Source;
-use crate::zarr::metadata::{ArrayMetadata, GroupMetadata, MetadataError};
+use crate::zarr::metadata::GroupMetadata;
 use crate::zarr::{CONVERT_MARKER, DOCUMENT};
-use crate::{ArrayNode, Error, Location};
-use arrays::{GridSource, RowSource, grid_objects, id_source, value_source};
+use crate::{Error, Location};
+use sources::{built_cells, value_source};
 
-pub(super) use arrays::{Counter, ObjectWriter};
+pub(super) use arrays::{Counter, NewNodes, ObjectWriter};
 pub(super) use documents::{Form, byte_rows, ids as ids_metadata};
+pub(super) use sources::{CellSource, RowSource, grid_objects, id_source, object_of};
 pub(super) use spool::FolderSpool;
+pub(super) use tasks::Task;
 
 pub use error::WriteVectorsError;
 pub use options::{WriteVectorsOptions, WriteVectorsReport};
@@ -90,13 +94,26 @@ pub fn write_vectors_with(
         None => STREAM.to_owned(),
     };
     let wrong = |error: GeometryError| failed(error, &input, None);
+    let object_columns = options.of_objects(source)?;
     let build = BuildOptions::new(&options.chunk)
         .bin(options.bin.as_deref())
         .memory(options.memory)
-        .object_columns(source.object_columns());
+        .object_columns(&object_columns);
     check_parts(options, inputs)?;
     let spool = FolderSpool::new(options.spool.clone(), target)?;
     let mut builder = Builder::new(&schema, &build, &spool).map_err(wrong)?;
+    // Which rows a part needs follows from where the grid begins, and that from all rows.
+    let bounds = match options.part {
+        Some(_) => source.bounds().map_err(wrong)?,
+        None => None,
+    };
+    if let (Some(part), Some([low, _])) = (options.part, &bounds) {
+        let (origin, shard) = (builder.grid_origin(low), shard.clone());
+        builder.keep(move |chunk| {
+            let cell = chunk.iter().zip(&origin).map(|(at, first)| at.abs_diff(*first)).collect();
+            Task::Place.is_of(Some(part), "", &object_of(cell, shard.as_deref()))
+        });
+    }
     // Nothing is left at the target if the first rows cannot even be read.
     let mut next = source.next_batch().map_err(wrong)?;
     let request = match inputs {
@@ -112,6 +129,7 @@ pub fn write_vectors_with(
     let mut report = WriteVectorsReport {
         kind: schema.kind.name(),
         vertices: 0,
+        rows_sorted: 0,
         links: 0,
         objects: None,
         chunks: 0,
@@ -166,6 +184,9 @@ pub fn write_vectors_with(
             return Err(error);
         }
     };
+    if bounds.is_some_and(|bounds| bounds != *store.bounds()) {
+        return Err(JobError::SourceChanged { at: input }.into());
+    }
     let form = Form { shape: store.grid_shape(), shard: shard.as_deref(), codecs: &codecs };
     let job =
         Writing { context, target, store: &store, form, part, resumed: start != Start::Fresh };
@@ -217,6 +238,7 @@ fn already_there(target: &Location) -> Result<(), Error> {
 
 fn describe(report: &mut WriteVectorsReport, store: &BuiltStore) {
     report.vertices = store.vertices();
+    report.rows_sorted = store.rows_kept();
     report.links = store.links();
     report.objects = store.objects().map(|objects| objects.len());
     report.sparse_ids = store.objects().is_some_and(|objects| !objects.is_counted());
@@ -268,7 +290,7 @@ impl Writing<'_> {
     fn objects(&self) -> u64 {
         let of_grids = self.store.grid_arrays();
         let of_grids = of_grids.iter().map(|array| match self.form.shard {
-            Some(_) => grid_objects(self.store, array, self.form.shard).len(),
+            Some(shard) => grid_objects(built_cells(self.store, array), Some(shard)).len(),
             None => self.store.chunks(array).len(),
         });
         let of_objects = self.store.objects().map_or(0, |objects| {
@@ -283,33 +305,38 @@ impl Writing<'_> {
 
     /// Writes the objects of all arrays. The documents follow when all are there.
     fn arrays(&self, counter: &Counter) -> Result<Vec<Document>, Error> {
+        let nodes = NewNodes { context: self.context, target: self.target };
         let mut documents = Vec::new();
         for array in self.store.grid_arrays() {
-            let metadata = self.metadata(&array.path, self.form.grid(Map::new()))?;
-            let node = self.node(&array.path, metadata)?;
-            let source = GridSource { store: self.store, array: &array };
-            let objects = grid_objects(self.store, &array, self.form.shard);
-            self.writer(&array.path, counter).write(&node, objects.into_iter(), &source)?;
+            let metadata = nodes.metadata(&array.path, self.form.grid(Map::new()))?;
+            let node = nodes.array(&array.path, metadata)?;
+            let read = |cell: &[u64], out: &mut Vec<u8>| self.store.read_cell(&array, cell, out);
+            let source = CellSource::new(read);
+            let objects = grid_objects(built_cells(self.store, &array), self.form.shard);
+            let writer = self.writer(&array.path, Task::Place, counter);
+            writer.write(&node, objects.into_iter(), &source)?;
+            drop(source);
             let attributes = self.store.attributes(&array);
-            let metadata = self.metadata(&array.path, self.form.grid(attributes))?;
+            let metadata = nodes.metadata(&array.path, self.form.grid(attributes))?;
             documents.push((array.path, metadata.to_bytes()));
         }
         let Some(objects) = self.store.objects() else { return Ok(documents) };
         let count = objects.len();
         let mut add = |path: &str, rows: (u64, u64), metadata, source: &dyn Source| {
-            let metadata = self.metadata(path, metadata)?;
+            let metadata = nodes.metadata(path, metadata)?;
             documents.push((path.to_owned(), metadata.to_bytes()));
-            let node = self.node(path, metadata)?;
+            let node = nodes.array(path, metadata)?;
             let columns = node.shape().len() - 1;
             let blocks = (0..rows.0.div_ceil(rows.1)).map(|at| {
                 let cell: Vec<u64> = [at].into_iter().chain(vec![0; columns]).collect();
                 (cell, 0)
             });
-            self.writer(path, counter).write(&node, blocks, source)
+            self.writer(path, Task::Block, counter).write(&node, blocks, source)
         };
         let codecs = self.form.codecs;
         let metadata = documents::ids(count, IDS, codecs);
-        add("0/object_index/object_ids", (count, IDS), metadata, &id_source(objects))?;
+        let ids = id_source(move |start, count, out| objects.read_ids(start, count, out));
+        add("0/object_index/object_ids", (count, IDS), metadata, &ids)?;
         let source = RowSource::manifests(objects);
         let metadata = documents::byte_rows(count, source.block, Map::new());
         add("0/object_index/manifests", (count, source.block), metadata, &source)?;
@@ -326,22 +353,9 @@ impl Writing<'_> {
         Ok(documents)
     }
 
-    fn writer<'w>(&'w self, path: &'w str, progress: &'w Counter) -> ObjectWriter<'w> {
+    fn writer<'w>(&'w self, path: &'w str, task: Task, progress: &'w Counter) -> ObjectWriter<'w> {
         let (context, part, resumed) = (self.context, self.part, self.resumed);
-        ObjectWriter { context, part, resumed, path, progress }
-    }
-
-    fn metadata(
-        &self,
-        path: &str,
-        metadata: Result<ArrayMetadata, MetadataError>,
-    ) -> Result<ArrayMetadata, Error> {
-        let object = self.target.key(path)?.join(DOCUMENT)?;
-        metadata.map_err(|source| Error::Metadata { object, source: Box::new(source) })
-    }
-
-    fn node(&self, path: &str, metadata: ArrayMetadata) -> Result<ArrayNode, Error> {
-        ArrayNode::from_metadata(self.context.engine(), &self.target.join(path)?, metadata)
+        ObjectWriter { context, part, resumed, path, task, progress }
     }
 
     /// Writes all documents, that of the root last.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use arrow_schema::Fields;
 use serde_json::{Value, json};
-use shardine_geometry::GeometrySchema;
+use shardine_geometry::{GeometrySchema, GeometrySource};
 
 use super::error::WriteVectorsError;
 use crate::files::FoundFile;
@@ -25,6 +25,9 @@ pub struct WriteVectorsOptions {
     pub shard: Option<Vec<u64>>,
     /// The codecs of chunks. Without any they are not compressed.
     pub codec: Option<CodecChoice>,
+    /// The columns of rows that are attributes of objects, each with the same value in all rows of
+    /// an object.
+    pub object_columns: Vec<String>,
     /// Memory in bytes for rows while they are sorted, beside what the engine uses.
     pub memory: u64,
     /// Where rows are kept that memory has no room for. By default with a target on a disk, and
@@ -34,8 +37,11 @@ pub struct WriteVectorsOptions {
     pub overwrite: bool,
     /// Take over from a killed process that was writing the target in an object store.
     pub take_over: bool,
-    /// Write only this part; other processes write the others. Each of them reads and sorts all
-    /// rows.
+    /// Write only this part; other processes write the others. Each of them reads all rows: twice, if
+    /// the source can tell its bounds first ([`GeometrySource::bounds`]), and then it sorts only the
+    /// rows of its own shards. Otherwise it reads them once, and sorts all.
+    ///
+    /// [`GeometrySource::bounds`]: shardine_geometry::GeometrySource::bounds
     pub part: Option<Part>,
 }
 
@@ -63,6 +69,12 @@ impl WriteVectorsOptions {
         self
     }
 
+    /// Takes these columns for attributes of objects.
+    pub fn object_columns(mut self, names: &[&str]) -> Self {
+        self.object_columns = names.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
     /// Sets the memory for rows.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
@@ -73,6 +85,22 @@ impl WriteVectorsOptions {
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self
+    }
+
+    /// The columns of a source that are attributes of objects: those that it says, and those that
+    /// were asked for.
+    pub(super) fn of_objects(
+        &self,
+        source: &dyn GeometrySource,
+    ) -> Result<Vec<String>, WriteVectorsError> {
+        let known = &source.schema().vertex_attributes;
+        let unknown = |name: &&String| known.find(name).is_none();
+        if let Some(name) = self.object_columns.iter().find(unknown) {
+            return Err(WriteVectorsError::ObjectColumn { name: name.clone() });
+        }
+        let own = source.object_columns();
+        let more = self.object_columns.iter().filter(|name| !own.contains(name));
+        Ok(own.iter().chain(more).cloned().collect())
     }
 
     /// The shape of a shard in a grid of `rank` axes.
@@ -122,7 +150,7 @@ impl WriteVectorsOptions {
             "shard": self.shard, "codec": self.codec, "tables": tables,
             // The same file may be read in several ways.
             "columns": columns(schema.vertex_columns().fields()),
-            "link_columns": columns(&schema.link_attributes),
+            "link_columns": columns(&schema.link_attributes), "object_columns": self.object_columns,
         })
     }
 }
@@ -143,6 +171,8 @@ pub struct WriteVectorsReport {
     pub kind: &'static str,
     /// How many vertices there are.
     pub vertices: u64,
+    /// How many rows this process has sorted and put together: all, or those of its part.
+    pub rows_sorted: u64,
     /// How many links are stored, those between the pieces of a path included.
     pub links: u64,
     /// How many objects there are; `None` for points without ids.

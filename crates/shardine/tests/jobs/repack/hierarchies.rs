@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use shardine::jobs::{RepackError, RepackOptions, RepackOutcome};
+use shardine::jobs::{JobContext, RepackError, RepackOptions, RepackOutcome};
 use shardine::store::FileStore;
-use shardine::{Error, Location, Packing};
+use shardine::{Elements, Error, Location, Packing, WriteOptions};
 
 use crate::common::data_set::{self, zarr_only};
 use crate::common::findings::{check_at, kinds};
@@ -200,4 +202,64 @@ fn an_array_of_version_2_goes_to_a_target_and_not_in_place() {
     assert!(!names(&target).iter().any(|name| name.starts_with(".z")), "{:?}", names(&target));
     no_damage(&at(&target));
     assert_eq!(tree(&root), before);
+}
+
+/// A group with small arrays, as many of numbers as of strings of bytes.
+fn small_arrays(root: &Path, count: usize) -> Location {
+    let place = at(root);
+    let document = |data_type: &str, fill: Value, codec: Value| {
+        json!({
+            "zarr_format": 3, "node_type": "array", "shape": [64], "data_type": data_type,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": fill, "codecs": [codec],
+        })
+    };
+    fs::create_dir_all(root).unwrap();
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}});
+    fs::write(root.join("zarr.json"), group.to_string()).unwrap();
+    for number in 0..count {
+        let bytes = json!({"name": "bytes"});
+        let numbers = create_at(
+            &place.join(&format!("numbers-{number}")).unwrap(),
+            &document("uint8", json!(0), bytes),
+        );
+        numbers.write(.., &[number as u8 + 1; 64]).unwrap();
+        let strings = create_at(
+            &place.join(&format!("strings-{number}")).unwrap(),
+            &document("variable_length_bytes", json!(""), json!({"name": "vlen-bytes"})),
+        );
+        let values = Elements::Variable((0..64).map(|at| vec![at as u8; number + 1]).collect());
+        strings.write_elements(.., values.as_ref(), &WriteOptions::new()).unwrap();
+    }
+    place
+}
+
+#[test]
+fn small_arrays_are_made_in_parallel_and_progress_never_goes_back() {
+    let folder = folder();
+    let place = small_arrays(&folder.path().join("small"), 12);
+    let seen: Arc<Mutex<Vec<(String, u64, u64)>>> = Arc::default();
+    let (told, first) = (Arc::clone(&seen), AtomicBool::new(true));
+    let context = JobContext::new(&engine()).progress(move |progress| {
+        // A report that takes long must not be overtaken by that of a later array.
+        if first.swap(false, Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        told.lock().unwrap().push((progress.part, progress.done, progress.total));
+    });
+    let target = at(&folder.path().join("large"));
+    shardine::jobs::repack(&context, &place, Some(&target), &by_two(), &mut |_| {}).unwrap();
+    let seen = seen.lock().unwrap();
+    // Together they are as large as all numbers. How much strings take, their number does not say,
+    // so each array of them is a step of its own.
+    let together: Vec<_> = seen.iter().filter(|(.., total)| *total == 12 * 64).collect();
+    assert!(together.iter().all(|(name, ..)| name.starts_with("numbers-")), "{seen:?}");
+    let done: Vec<u64> = together.iter().map(|(_, done, _)| *done).collect();
+    assert_eq!(done, (1..=12).map(|number| number * 64).collect::<Vec<_>>(), "{seen:?}");
+    assert!(seen.iter().any(|(name, ..)| name.starts_with("strings-")), "{seen:?}");
+    for name in names(&folder.path().join("small")).iter().filter(|name| name.contains('-')) {
+        let both = [&place, &target].map(|place| elements(&place.join(name).unwrap()));
+        assert_eq!(both[0], both[1], "{name}");
+    }
 }

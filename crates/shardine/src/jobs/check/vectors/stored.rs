@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 
 use shardine_geometry::zarr_vectors::{ChunkCoords, GridDocument};
 
+use crate::vectors::within_shard;
 use crate::{ArrayNode, Error, ErrorKind};
 
 /// The chunks that objects and the indexes of shards have, whatever a list says.
@@ -118,14 +119,4 @@ pub(super) fn object_place(array: &ArrayNode, cell: &[u64]) -> Vec<u64> {
 fn inside(array: &ArrayNode, grid: &GridDocument, cell: &[u64]) -> Option<ChunkCoords> {
     let is_inside = cell.iter().zip(array.shape()).all(|(at, len)| at < len);
     if is_inside { grid.chunk(cell) } else { None }
-}
-
-/// The cell of entry `entry` of the shard at `place`, whose entries form `grid`.
-fn within_shard(place: &[u64], grid: &[u64], mut entry: u64) -> Option<Vec<u64>> {
-    let mut cell = vec![0; place.len()];
-    for ((cell, place), len) in cell.iter_mut().zip(place).zip(grid).rev() {
-        *cell = place.checked_mul(*len)?.checked_add(entry.checked_rem(*len)?)?;
-        entry /= len;
-    }
-    Some(cell)
 }

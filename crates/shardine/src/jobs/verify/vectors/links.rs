@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use shardine_geometry::zarr_vectors::rules::{self, AttributeRules, LinkRules, Violation};
 use shardine_geometry::zarr_vectors::{
-    ChunkCoords, LinkArray, LinkFamily, LinkOffsets, parse_delta_segment,
+    Anchor, ChunkCoords, LinkArray, LinkFamily, LinkOffsets, parse_delta_segment,
 };
 use smallvec::SmallVec;
 
@@ -76,10 +76,13 @@ impl StoreCheck<'_, '_> {
         let document = LinkFamily::read(said, delta, level.rank);
         let number = i64::try_from(level.number).ok().and_then(|number| number.checked_add(delta));
         let other = levels.iter().find(|level| i64::try_from(level.number).ok() == number);
-        // Not judged between levels with different chunks: there, sound stores have offsets that the
-        // plain difference of chunks does not explain. Which rule they follow is not known yet.
-        let alike = |other: &&LevelCheck| other.document.chunk_shape == level.document.chunk_shape;
-        let other = other.filter(alike);
+        // Without an anchor nothing can be said of ends in the other level. That is so only where
+        // the chunks of a level are not made of the store's, which has been reported.
+        let chunk_shape = &self.store.root().chunk_shape;
+        let other = other.and_then(|other| {
+            let anchor = Anchor::between(&level.document, &other.document, chunk_shape)?;
+            Some(Target { level: other, anchor })
+        });
         let is_there = number.and_then(|number| u64::try_from(number).ok());
         if !is_there.is_some_and(|number| self.store.levels().contains(&number)) {
             let message =
@@ -118,7 +121,7 @@ impl StoreCheck<'_, '_> {
                 rules,
                 attributes: nodes.into_iter().filter_map(of).collect(),
             };
-            let own = self.offset_array(level, other, &mut judged)?;
+            let own = self.offset_array(level, other.as_ref(), &mut judged)?;
             whole &= own.is_some() && judged.array.stored.is_complete();
             records += own.unwrap_or(0);
             arrays.push(judged);
@@ -157,7 +160,7 @@ impl StoreCheck<'_, '_> {
     fn offset_array(
         &self,
         level: &LevelCheck,
-        other: Option<&LevelCheck>,
+        other: Option<&Target<'_>>,
         judged: &mut JudgedLinks,
     ) -> Result<Option<u64>, Error> {
         let JudgedLinks { array, rules, sidecar, attributes } = judged;
@@ -258,19 +261,30 @@ struct JudgedLinks {
     attributes: Vec<(CellArray, AttributeRules)>,
 }
 
+/// The level that links lead to.
+struct Target<'a> {
+    level: &'a LevelCheck,
+    /// From the chunks of the level with the links to those of this one.
+    anchor: Anchor,
+}
+
 /// How many vertices the chunks have in which the links of a chunk end: the first in the level
 /// itself, the others in the one that links lead to.
 fn ends(
     level: &LevelCheck,
-    other: Option<&LevelCheck>,
+    other: Option<&Target<'_>>,
     rules: &LinkRules,
     chunk: &ChunkCoords,
 ) -> SmallVec<[Option<u64>; 4]> {
+    let anchor = other.and_then(|other| other.anchor.chunk(chunk));
     let end = |end: usize| {
-        let of = if end == 0 { Some(level) } else { other };
-        match rules.offsets.chunk(chunk, end) {
-            Some(chunk) => of.and_then(|of| of.table.rows(&chunk)),
-            None => Some(0),
+        if end == 0 {
+            return level.table.rows(chunk);
+        }
+        match anchor.as_ref().and_then(|anchor| rules.offsets.chunk(anchor, end)) {
+            Some(chunk) => other?.level.table.rows(&chunk),
+            // Its number would be too large, so there is none.
+            None => other.map(|_| 0),
         }
     };
     (0..rules.document.width).map(end).collect()

@@ -7,9 +7,11 @@
 //! anywhere. All parts read positions and fragments; the other cells are divided.
 
 mod cells;
+mod groups;
 mod level;
 mod links;
 mod objects;
+mod parametric;
 
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ use crate::jobs::frame::JobProgress;
 use crate::vectors::{VectorStore, VectorsError};
 use crate::zarr::metadata::GroupMetadata;
 use crate::zarr::{Child, DOCUMENT, Group, Node};
-use crate::{ArrayNode, Error, Location};
+use crate::{ArrayNode, Error, ErrorKind, Location};
 
 use super::hierarchy::refusal;
 use level::LevelCheck;
@@ -98,6 +100,13 @@ impl Run<'_> {
         check.note_document(location, found);
         let mut levels: Vec<LevelCheck> = Vec::new();
         for Child { name, node, .. } in group.children()? {
+            if name == parametric::GROUP {
+                let node = check.opened(&location.join(&name)?, node);
+                if let Some(group) = node.and_then(|node| check.group(node)) {
+                    check.parametric(&group)?;
+                }
+                continue;
+            }
             let number = name.parse::<u64>().ok().filter(|number| number.to_string() == name);
             let Some(number) = number.filter(|number| check.store.levels().contains(number)) else {
                 continue;
@@ -122,7 +131,7 @@ impl Run<'_> {
     /// Reports that a store, or a part of it, could not be judged.
     fn vectors_refused(&self, location: &Location, error: &Error) {
         match error {
-            Error::Vectors { source, .. } => {
+            Error::Vectors { source, .. } if error.kind() != ErrorKind::Storage => {
                 let kind = match **source {
                     VectorsError::Unsupported { .. } => FindingKind::NotChecked,
                     _ => FindingKind::VectorsMetadata,

@@ -2,27 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use shardine_codec::ElementSize;
 use shardine_geometry::zarr_vectors::rules::{self, RuleKind, Violation};
-use shardine_geometry::zarr_vectors::{Block, FragmentRef, ManifestRows, ObjectIndex, chunk_key};
+use shardine_geometry::zarr_vectors::{Block, ManifestRows, ObjectIndex, chunk_key};
 use shardine_store::Key;
 
+use super::groups::KnownIds;
 use super::level::LevelCheck;
 use super::{Nodes, StoreCheck};
 use crate::jobs::check::vectors::each_block;
 use crate::jobs::check::{Finding, FindingKind, Limit};
+use crate::vectors::Manifests;
 use crate::zarr::{Group, Node};
 use crate::{ArrayNode, Error, ErrorKind, Location, Region};
 
 /// How many rows of numbers are read at a time.
-const AT_ONCE: u64 = 1 << 16;
-
-/// The manifests of a level.
-#[expect(clippy::large_enum_variant, reason = "there is one for each level")]
-enum Manifests {
-    Bytes(ArrayNode),
-    Dense { spans: ArrayNode, blocks: ArrayNode },
-}
+pub(super) const AT_ONCE: u64 = 1 << 16;
 
 /// What was seen of manifests.
 #[derive(Default)]
@@ -37,23 +31,25 @@ impl StoreCheck<'_, '_> {
     /// Judges the objects of a level.
     pub(super) fn objects(&self, level: &mut LevelCheck) -> Result<(), Error> {
         let index = level.nodes.remove("object_index").and_then(|node| self.group(node));
-        let rows = match &index {
-            Some(index) => self.index(level, index)?,
-            None => None,
-        };
-        if let Some(rows) = rows {
-            self.tables(level, "object_attributes", rows, "objects");
+        let mut ids = KnownIds::Unknown;
+        if let Some(index) = &index
+            && let Some((rows, known)) = self.index(level, index)?
+        {
+            self.tables(level.nodes.remove("object_attributes"), rows, "objects");
+            ids = known;
         }
         let groups = level.nodes.remove("groups").and_then(|node| self.array(node));
-        if let Some(rows) = groups.and_then(|groups| groups.shape().first().copied()) {
-            self.tables(level, "group_attributes", rows, "groups");
+        if let Some(groups) = groups {
+            let rows = groups.shape().first().copied().unwrap_or(0);
+            self.tables(level.nodes.remove("group_attributes"), rows, "groups");
+            self.groups(&groups, &ids)?;
         }
         Ok(())
     }
 
     /// Judges that the arrays of a group have a row for each of `rows` things.
-    fn tables(&self, level: &mut LevelCheck, group: &str, rows: u64, of: &str) {
-        let group = level.nodes.remove(group).and_then(|node| self.group(node));
+    pub(super) fn tables(&self, group: Option<Node>, rows: u64, of: &str) {
+        let group = group.and_then(|node| self.group(node));
         for (_, node) in group.iter().flat_map(|group| self.nodes(group).opened) {
             let Some(array) = self.array(node) else { continue };
             let found = array.shape().first().copied().unwrap_or(0);
@@ -65,8 +61,12 @@ impl StoreCheck<'_, '_> {
         }
     }
 
-    /// Judges the index of objects; how many it has, `None` if that is not clear.
-    fn index(&self, level: &mut LevelCheck, index: &Group) -> Result<Option<u64>, Error> {
+    /// Judges the index of objects; how many it has and their ids, `None` if that is not clear.
+    fn index(
+        &self,
+        level: &mut LevelCheck,
+        index: &Group,
+    ) -> Result<Option<(u64, KnownIds)>, Error> {
         let location = index.location();
         let refuse = |location: &Location, message: String| {
             self.run.note_at(location, FindingKind::VectorsMetadata, message);
@@ -93,14 +93,17 @@ impl StoreCheck<'_, '_> {
                 return Ok(None);
             }
         };
-        if let Err((at, reason)) = manifests.check(level.rank) {
-            refuse(&at, reason);
+        if let Err(wrong) = manifests.check(level.rank) {
+            refuse(wrong.array.location(), format!("must be {}", wrong.expected));
             return Ok(None);
         }
         let rows = manifests.rows();
-        if let Some(ids) = &ids {
-            self.ids(ids, rows, &document)?;
-        }
+        let known = match &ids {
+            Some(ids) => self.ids(ids, rows, &document)?,
+            // Then an id is the number of a row.
+            None if unopened.is_empty() => KnownIds::Counted(rows),
+            None => KnownIds::Unknown,
+        };
         let seen = self.manifests(level, &manifests, &document)?;
         if self.run.is_first() && !seen.partial {
             self.owners(level, location);
@@ -113,7 +116,7 @@ impl StoreCheck<'_, '_> {
             let can_be = matches!(manifests, Manifests::Bytes(_));
             self.note_counts(location, &counts, can_be.then_some(correction));
         }
-        Ok(Some(rows))
+        Ok(Some((rows, known)))
     }
 
     /// Reports fragments that belong to no object.
@@ -135,8 +138,8 @@ impl StoreCheck<'_, '_> {
     }
 
     /// Judges ids: there is one for each of `rows` manifests, they ascend if the index says so, and
-    /// no two are the same.
-    fn ids(&self, ids: &ArrayNode, rows: u64, index: &ObjectIndex) -> Result<(), Error> {
+    /// no two are the same. Only the first part reads them.
+    fn ids(&self, ids: &ArrayNode, rows: u64, index: &ObjectIndex) -> Result<KnownIds, Error> {
         let location = ids.location();
         let tell = |kind: RuleKind, message: String| {
             self.note_document(location, vec![Violation::new(kind, message)]);
@@ -144,14 +147,14 @@ impl StoreCheck<'_, '_> {
         if ids.data_type().name() != "int64" || ids.shape().len() != 1 {
             let message = "must be a list of int64".to_owned();
             self.run.note_at(location, FindingKind::VectorsMetadata, message);
-            return Ok(());
+            return Ok(KnownIds::Unknown);
         }
         let count = ids.shape().first().copied().unwrap_or(0);
         if count != rows {
             tell(RuleKind::Objects, format!("there are {count} ids for {rows} manifests"));
         }
         if !self.run.is_first() {
-            return Ok(());
+            return Ok(KnownIds::Unknown);
         }
         let mut kept: Vec<i64> = Vec::new();
         let fits = count.saturating_mul(8) <= self.run.engine.memory_in_flight() / 4;
@@ -163,7 +166,7 @@ impl StoreCheck<'_, '_> {
                 Ok(read) => read,
                 Err(error) => {
                     self.unread_rows(ids, start, &error);
-                    return Ok(());
+                    return Ok(KnownIds::Unknown);
                 }
             };
             for id in &read {
@@ -176,7 +179,7 @@ impl StoreCheck<'_, '_> {
             start = end;
         }
         if ascend {
-            return Ok(());
+            return Ok(if fits { KnownIds::Listed(kept) } else { KnownIds::Unknown });
         }
         kept.sort_unstable();
         let twice: Vec<&[i64]> = kept.windows(2).filter(|pair| pair[0] == pair[1]).collect();
@@ -196,7 +199,7 @@ impl StoreCheck<'_, '_> {
                            that rely on it miss objects";
             tell(RuleKind::Objects, message.to_owned());
         }
-        Ok(())
+        Ok(if fits { KnownIds::Listed(kept) } else { KnownIds::Unknown })
     }
 
     /// Judges manifests against the chunks of the level. All are read by the first part; the others
@@ -312,12 +315,10 @@ impl StoreCheck<'_, '_> {
                     }
                 };
                 let wrong = found.chunks_exact(columns as usize).find_map(|block| {
-                    let (fragment, chunk) = block.split_last()?;
-                    let Ok(fragment) = u64::try_from(*fragment) else {
-                        return Some(format!("it has fragment {fragment}"));
-                    };
-                    let fragments = FragmentRef::Single(fragment);
-                    level.table.take(&Block { chunk: chunk.into(), fragments }).err()
+                    match Block::of_row(block) {
+                        Ok(block) => level.table.take(&block).err(),
+                        Err(error) => Some(error.to_string()),
+                    }
                 });
                 if let Some(reason) = wrong {
                     self.tell_manifest(place, row, &reason, seen);
@@ -343,7 +344,7 @@ impl StoreCheck<'_, '_> {
     }
 
     /// Reports rows of a table that could not be read.
-    fn unread_rows(&self, array: &ArrayNode, row: u64, error: &Error) {
+    pub(super) fn unread_rows(&self, array: &ArrayNode, row: u64, error: &Error) {
         let kind = match error.kind() {
             ErrorKind::Damaged if self.run.scope.decode => return,
             ErrorKind::Damaged => FindingKind::Chunk,
@@ -364,49 +365,10 @@ struct Place<'a> {
 }
 
 /// The object that holds a row of a table.
-fn object_of(array: &ArrayNode, row: u64) -> Option<Key> {
+pub(super) fn object_of(array: &ArrayNode, row: u64) -> Option<Key> {
     let mut place = vec![0; array.shape().len()];
     if let (Some(first), Some(len)) = (place.first_mut(), array.cell_shape().first()) {
         *first = row / (*len).max(1);
     }
     array.chunks.packing.key(&place).ok()
-}
-
-impl Manifests {
-    fn array(&self) -> &ArrayNode {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Dense { spans, .. } => spans,
-        }
-    }
-
-    fn rows(&self) -> u64 {
-        self.array().shape().first().copied().unwrap_or(0)
-    }
-
-    /// Whether the arrays are those of manifests; which one is not, and why.
-    fn check(&self, rank: usize) -> Result<(), (Location, String)> {
-        let wrong = |array: &ArrayNode, what: &str| {
-            Err((array.location().clone(), format!("must be {what}")))
-        };
-        let is_int64 = |array: &ArrayNode| array.data_type().name() == "int64";
-        match self {
-            Self::Bytes(bytes) => {
-                let variable = bytes.data_type().size() == ElementSize::Variable;
-                if bytes.shape().len() != 1 || !variable {
-                    return wrong(bytes, "a list of bytes of variable length");
-                }
-            }
-            Self::Dense { spans, blocks } => {
-                if !is_int64(spans) || !matches!(spans.shape(), [_, 2]) {
-                    return wrong(spans, "int64 with two columns");
-                }
-                let columns = rank as u64 + 1;
-                if !is_int64(blocks) || !matches!(blocks.shape(), [_, n] if *n == columns) {
-                    return wrong(blocks, "int64, chunks and fragments");
-                }
-            }
-        }
-        Ok(())
-    }
 }

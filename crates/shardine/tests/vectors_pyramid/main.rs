@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "../common/mod.rs"]
+mod common;
+mod parts;
+mod to;
+
 use std::fs;
 use std::io::Cursor;
 use std::sync::Arc;
@@ -13,9 +18,9 @@ use shardine::jobs::{
     CancelToken, JobContext, PyramidVectorsError, PyramidVectorsOptions, PyramidVectorsReport,
     VerifyOptions, WriteVectorsOptions, pyramid_vectors, verify, write_vectors,
 };
-use shardine::store::StoreExt;
+use shardine::store::{Condition, StoreExt};
 use shardine::vectors::{GeometryKind, GeometrySource, VectorQuery, VectorStore};
-use shardine::{Engine, Error, Location};
+use shardine::{Elements, ElementsRef, Engine, Error, Location, VariableElements};
 use shardine_geometry::files::{FileFormat, ReadOptions};
 
 fn engine() -> Arc<Engine> {
@@ -113,6 +118,132 @@ fn a_second_run_does_nothing_and_another_is_refused_unless_it_may_replace() {
 }
 
 #[test]
+fn levels_with_other_objects_than_the_seed_draws_are_not_taken_for_those_asked_for() {
+    let place = Location::memory();
+    paths(&place);
+    let first = pyramid_vectors(&engine(), &place, &two().seed(1)).unwrap();
+    let again = pyramid_vectors(&engine(), &place, &two().seed(1)).unwrap();
+    assert!(!first.unchanged && again.unchanged);
+    let error = pyramid_vectors(&engine(), &place, &two().seed(2)).unwrap_err();
+    assert!(
+        matches!(error, Error::PyramidVectors(PyramidVectorsError::Exists { levels: 3, .. })),
+        "{error}"
+    );
+    let other = pyramid_vectors(&engine(), &place, &two().seed(2).overwrite(true)).unwrap();
+    assert!(!other.unchanged);
+    assert!(pyramid_vectors(&engine(), &place, &two().seed(2)).unwrap().unchanged);
+    // Where all objects are kept, nothing is drawn.
+    let all = PyramidVectorsOptions::new().factors(&[(2.0, 1.0)]);
+    pyramid_vectors(&engine(), &place, &all.clone().seed(1).overwrite(true)).unwrap();
+    assert!(pyramid_vectors(&engine(), &place, &all.seed(2)).unwrap().unchanged);
+}
+
+#[test]
+fn an_attribute_of_objects_that_is_not_carried_over_is_said() {
+    let place = Location::memory();
+    paths(&place);
+    let strings = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [40], "data_type": "string",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [40]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "", "codecs": [{"name": "vlen-utf8"}],
+    });
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}});
+    for (name, document) in [("", &group), ("/note", &strings)] {
+        let key = place.key(&format!("0/object_attributes{name}/zarr.json")).unwrap();
+        place.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+    }
+    let said = ["the attribute note of objects, whose values are of any length"];
+    let planned = pyramid_vectors(&engine(), &place, &two().dry_run(true)).unwrap();
+    assert_eq!(planned.left_out, said);
+    assert_eq!(make(&place).unwrap().left_out, said);
+    assert!(
+        place
+            .store
+            .list(place.join("1/object_attributes").unwrap().path.as_ref())
+            .unwrap()
+            .is_empty()
+    );
+}
+
+/// Changes a document of a store.
+fn change(place: &Location, key: &str, change: impl FnOnce(&mut Value)) {
+    let mut text = document(place, key);
+    change(&mut text);
+    let key = place.key(key).unwrap();
+    place.store.put(&key, text.to_string().as_bytes(), Condition::None).unwrap();
+}
+
+#[test]
+fn numbers_of_a_store_that_nothing_bears_out_cost_neither_memory_nor_time() {
+    let huge = 1u64 << 40;
+    let place = Location::memory();
+    paths(&place);
+    let mut weights = json!({
+        "zarr_format": 3, "node_type": "array", "shape": [40, huge], "data_type": "float32",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [40, 1]}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": "NaN", "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    });
+    let group = json!({"zarr_format": 3, "node_type": "group", "attributes": {}});
+    let put = |place: &Location, name: &str, document: &Value| {
+        let key = place.key(&format!("0/object_attributes{name}/zarr.json")).unwrap();
+        place.store.put(&key, document.to_string().as_bytes(), Condition::None).unwrap();
+    };
+    put(&place, "", &group);
+    put(&place, "/weights", &weights);
+    // One value of so many is stored, and carried over.
+    let weights_of = |level: u64| {
+        let path = format!("{level}/object_attributes/weights");
+        shardine::Array::open(place.join(&path).unwrap()).unwrap()
+    };
+    let region = shardine::Region::of_box(&[0, huge - 1], &[40, 1]);
+    weights_of(0).write(&region, &[0.5f32; 40]).unwrap();
+    make(&place).unwrap();
+    let values: Vec<f32> = weights_of(1).read(&region).unwrap();
+    assert_eq!(values, [0.5; 40]);
+    let kept = weights_of(2).read::<f32>(&region).unwrap();
+    assert_eq!(kept.iter().filter(|value| !value.is_nan()).count(), 20);
+
+    // As many rows as there are objects.
+    let place = Location::memory();
+    paths(&place);
+    weights["shape"] = json!([39, 2]);
+    put(&place, "", &group);
+    put(&place, "/weights", &weights);
+    let error = make(&place).unwrap_err().to_string();
+    assert!(error.contains("has the shape [39, 2], and there are 40 objects"), "{error}");
+
+    // As many ids as fit into memory.
+    let place = Location::memory();
+    paths(&place);
+    for array in ["object_ids", "manifests"] {
+        change(&place, &format!("0/object_index/{array}/zarr.json"), |array| {
+            array["shape"] = json!([huge]);
+        });
+    }
+    let error = make(&place).unwrap_err().to_string();
+    assert!(error.contains(&format!("it takes about {} bytes of memory", 16 * huge)), "{error}");
+    assert!(place.store.get(&place.key("1/zarr.json").unwrap()).unwrap().is_none());
+}
+
+#[test]
+fn a_list_that_leaves_a_chunk_out_is_refused_before_a_level_is_made() {
+    let place = Location::memory();
+    paths(&place);
+    change(&place, "0/vertices/zarr.json", |array| {
+        array["attributes"]["nonempty_chunks"].as_array_mut().unwrap().pop().unwrap();
+    });
+    let error = make(&place).unwrap_err();
+    assert!(matches!(error, Error::Vectors { .. }), "{error}");
+    assert!(
+        error.to_string().contains("nonempty_chunks") || error.to_string().contains("list"),
+        "{error}"
+    );
+    assert!(place.store.get(&place.key("1/zarr.json").unwrap()).unwrap().is_none());
+}
+
+#[test]
 fn a_dry_run_writes_nothing() {
     let place = Location::memory();
     paths(&place);
@@ -139,7 +270,7 @@ fn stopped(place: &Location, after: u64) -> Result<PyramidVectorsReport, Error> 
 
 #[test]
 fn a_run_that_is_stopped_anywhere_shows_whole_levels_and_is_resumed() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = common::trees::folder();
     let whole = Location::parse(folder.path().join("whole").to_str().unwrap()).unwrap();
     paths(&whole);
     let done = make(&whole).unwrap();
@@ -200,6 +331,66 @@ fn what_was_made_from_other_vertices_is_not_kept() {
     assert_eq!(report.levels[0].vertices, 2);
 }
 
+/// The kinds and places of what is wrong with a store.
+fn told(place: &Location) -> Vec<String> {
+    let mut all = Vec::new();
+    verify(&engine(), place, &VerifyOptions::new(), &mut |finding| {
+        let object = finding.object.as_ref().map(ToString::to_string).unwrap_or_default();
+        all.push(format!("{} {object}: {}", finding.kind, finding.message));
+    })
+    .unwrap();
+    all
+}
+
+#[test]
+fn levels_with_longer_chunks_are_sound_and_a_vertex_lost_in_one_is_missed() {
+    let mut text = "x,y,object_id\n".to_owned();
+    for path in 0..30 {
+        for step in 0..6 {
+            let (x, y) = ((path * 17 + step * 9) % 190, (path * 29 + step * 4) % 130);
+            text += &format!("{}.5,{}.25,{path}\n", x - 100, y - 70);
+        }
+    }
+    let make = || {
+        let place = Location::memory();
+        write(&place, GeometryKind::Polylines, &text);
+        let mut options = PyramidVectorsOptions::new().factors(&[(2.0, 1.0), (3.0, 2.0)]);
+        options.chunk_scale = vec![2, 3];
+        pyramid_vectors(&engine(), &place, &options).unwrap();
+        place
+    };
+    let place = make();
+    assert_eq!(
+        document(&place, "2/zarr.json")["attributes"]["zarr_vectors_level"]["chunk_shape"],
+        json!([60.0, 60.0])
+    );
+    assert_eq!(told(&place), Vec::<String>::new());
+    // Level 2 has half of the objects, but each of its vertices has links to what it was made of.
+    for (lost, row, families) in
+        [(0, 16, ["0/links/+1", "1/links/-1"]), (2, 8, ["1/links/+1", "2/links/-1"])]
+    {
+        let place = make();
+        let array =
+            shardine::Array::open(place.join(&format!("{lost}/vertices")).unwrap()).unwrap();
+        let region = shardine::Region::of_box(&vec![0; array.shape().len()], array.shape());
+        let Elements::Variable(cells) = array.read_elements(&region).unwrap() else { panic!() };
+        let full: Vec<&[u8]> = cells.iter().filter(|cell| !cell.is_empty()).collect();
+        let longest = full.iter().max_by_key(|cell| cell.len()).copied().unwrap();
+        let shorter: VariableElements = cells
+            .iter()
+            .map(|cell| if cell == longest { &cell[..cell.len() - row] } else { cell })
+            .collect();
+        array
+            .write_elements(&region, ElementsRef::Variable(&shorter), &Default::default())
+            .unwrap();
+        let found = told(&place);
+        for family in families {
+            let is_it = |text: &&String| text.starts_with("vectors-links") && text.contains(family);
+            assert!(found.iter().any(|text| is_it(&text)), "{family} in {found:#?}");
+        }
+    }
+}
+
 #[test]
 fn a_copy_of_the_metadata_in_the_root_has_the_new_levels() {
     let folder = tempfile::tempdir().unwrap();
@@ -220,6 +411,20 @@ fn a_copy_of_the_metadata_in_the_root_has_the_new_levels() {
     let found = document(&place, "zarr.json");
     let nodes = &found["consolidated_metadata"]["metadata"];
     assert!(nodes.get("2/vertices").is_none() && nodes.get("1/vertices").is_some(), "{nodes}");
+}
+
+#[test]
+fn a_finest_level_with_other_chunks_than_the_store_is_refused() {
+    let place = Location::memory();
+    paths(&place);
+    change(&place, "0/zarr.json", |level| {
+        level["attributes"]["zarr_vectors_level"]["chunk_shape"] = json!([20.0, 20.0]);
+    });
+    let error = make(&place).unwrap_err();
+    let Error::PyramidVectors(PyramidVectorsError::Unfit { reason, .. }) = &error else {
+        panic!("{error}")
+    };
+    assert!(reason.contains("[20.0, 20.0]"), "{reason}");
 }
 
 #[test]

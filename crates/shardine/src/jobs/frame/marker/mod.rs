@@ -7,29 +7,29 @@
 //! is the same in any order and any number of times. Each leaves a report when it has finished, and
 //! the last one finishes the job.
 
-use serde_json::{Map, Value, json};
-use shardine_store::{
-    Condition, FolderLock, Key, LeftoverKind, MAX_SMALL_OBJECT, ReadRange, StoreError, StoreExt,
-    Version,
-};
+mod document;
+mod leftovers;
+mod reports;
+#[cfg(test)]
+mod tests;
 
-use super::command::is_command;
-use super::part::MOST as MOST_PARTS;
+use serde_json::Value;
+use shardine_store::{Condition, FolderLock, StoreError, StoreExt, Version};
+
 use super::{JobError, Part, place};
 use crate::dataset::is_document;
 use crate::jobs::copy::CopyError;
 use crate::jobs::whole::check_removable;
 use crate::owner::Owner;
 use crate::{Error, Location};
+use document::{State, StoredMarker, command_in};
+use reports::report_name;
+
+pub(in crate::jobs) use leftovers::{remove_leftovers, remove_leftovers_below};
+pub(in crate::jobs) use reports::{PartEnd, is_report};
 
 /// The lock file of a target on files.
 const LOCK: &str = "job";
-
-/// The marker's member that names the command that began the job; only for messages.
-const COMMAND: &str = "command";
-
-/// The marker's member that names its owner.
-const OWNER: &str = "owner";
 
 /// Attempts to begin on a target whose marker other processes keep changing.
 const ATTEMPTS: usize = 16;
@@ -75,21 +75,6 @@ pub(in crate::jobs) struct Marker {
     version: Option<Version>,
 }
 
-/// What changes while the job is under way.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct State {
-    /// Whether the target's previous contents are still being removed.
-    clearing: bool,
-    /// The state of each part of the source when work on it began, by path.
-    begun: Map<String, Value>,
-    /// The number of parts; `None` for one process.
-    parts: Option<u32>,
-    /// Whether only the job's leftovers remain to be removed.
-    finishing: bool,
-    /// Distinguishes this job from earlier and later ones on the same target.
-    id: String,
-}
-
 #[derive(Debug)]
 enum Hold {
     Lock { _lock: FolderLock },
@@ -107,23 +92,6 @@ pub(in crate::jobs) enum Start {
     Clear,
     /// A data set is there already. Only for parts: another one may have finished the job.
     Exists,
-}
-
-/// What remains to be done when a part has finished its own tasks.
-#[derive(Debug)]
-pub(in crate::jobs) enum PartEnd {
-    /// Nothing: another process has finished the job.
-    Finished,
-    /// Nothing yet: these parts have not finished.
-    Waiting(Vec<u32>),
-    /// All parts have finished and left these reports: this process finishes the job.
-    Last(Vec<Value>),
-}
-
-/// A marker as read from the target.
-struct StoredMarker {
-    bytes: Vec<u8>,
-    version: Option<Version>,
 }
 
 impl Marker {
@@ -149,99 +117,6 @@ impl Marker {
     /// What the target is made from.
     pub fn source(&self) -> &str {
         &self.source
-    }
-
-    fn to_json(&self) -> Value {
-        let State { clearing, begun, parts, finishing, id } = &self.state;
-        let mut json = json!({ "source": self.source, "clearing": clearing, "id": id });
-        json[self.kind.member] = json!(1);
-        if !self.request.is_null() {
-            json["request"] = self.request.clone();
-        }
-        if let Some(command) = &self.command {
-            json[COMMAND] = json!(command);
-        }
-        if !begun.is_empty() {
-            json["begun"] = Value::Object(begun.clone());
-        }
-        if let Some(parts) = parts {
-            json["parts"] = json!(parts);
-        }
-        if *finishing {
-            json["finishing"] = json!(true);
-        }
-        if let Some(Hold::Owner { id, .. }) = &self.hold {
-            json[OWNER] = Owner::here(id);
-        }
-        json
-    }
-
-    /// Source, request, state and owner of a marker; `None` if it is invalid.
-    fn parse(kind: &JobKind, bytes: &[u8]) -> Option<(String, Value, State, Option<Owner>)> {
-        let json: Value = serde_json::from_slice(bytes).ok()?;
-        if json.get(kind.member)? != &json!(1) {
-            return None;
-        }
-        let state = State {
-            clearing: json.get("clearing")?.as_bool()?,
-            begun: match json.get("begun") {
-                None => Map::new(),
-                Some(begun) => begun.as_object()?.clone(),
-            },
-            parts: match json.get("parts") {
-                None => None,
-                Some(parts) => {
-                    let parts = u32::try_from(parts.as_u64()?).ok()?;
-                    Some(Some(parts).filter(|parts| (1..=MOST_PARTS).contains(parts))?)
-                }
-            },
-            id: json.get("id").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            finishing: json.get("finishing").is_some_and(|value| *value == json!(true)),
-        };
-        let source = json.get("source")?.as_str()?.to_owned();
-        let request = json.get("request").cloned().unwrap_or_default();
-        Some((source, request, state, json.get(OWNER).map(Owner::of)))
-    }
-
-    fn key(&self, location: &Location) -> Result<Key, Error> {
-        location.key(self.kind.marker)
-    }
-
-    fn put(&mut self, target: &Location, condition: Condition) -> Result<(), StoreError> {
-        let text = format!("{:#}\n", self.to_json());
-        let key = match &target.path {
-            Some(path) => path.join(self.kind.marker)?,
-            None => Key::new(self.kind.marker)?,
-        };
-        self.version = Some(target.store.put(&key, text.as_bytes(), condition)?);
-        Ok(())
-    }
-
-    /// Rewrites the marker with the current state, if this process still owns it.
-    fn renew(&mut self, target: &Location) -> Result<(), Error> {
-        let condition = match (&self.hold, &self.version) {
-            (Some(Hold::Owner { .. }), Some(version)) => Condition::Unchanged(version.clone()),
-            _ => Condition::None,
-        };
-        match self.put(target, condition) {
-            Err(StoreError::Conflict { .. }) => {
-                Err(JobError::Busy { at: target.to_string() }.into())
-            }
-            put => Ok(put?),
-        }
-    }
-
-    fn find(&self, target: &Location) -> Result<Option<StoredMarker>, Error> {
-        let key = self.key(target)?;
-        let read = target.store.open(&key, None).and_then(|object| {
-            let bytes = object.read(ReadRange::AtMost(MAX_SMALL_OBJECT))?.to_vec();
-            Ok(StoredMarker { bytes, version: object.version() })
-        });
-        match read {
-            Ok(found) => Ok(Some(found)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Whether a location is marked.
@@ -510,81 +385,6 @@ impl Marker {
         self.state.finishing
     }
 
-    /// Withdraws the report of an earlier run of a part, which is now run again.
-    pub fn remove_report(&self, target: &Location, part: Part) -> Result<(), Error> {
-        let Part::Of { index, count } = part else { return Ok(()) };
-        let key = target.key(&report_name(index, count))?;
-        if target.store.get(&key)?.is_some() {
-            target.store.delete(&key, &Condition::None)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the job is still under way: its marker exists and says so.
-    pub fn is_under_way(&self, target: &Location) -> Result<bool, Error> {
-        let found = self.find(target)?;
-        let state = found.and_then(|found| Self::parse(self.kind, &found.bytes));
-        Ok(state.is_some_and(|(.., state, _)| state.id == self.state.id && !state.finishing))
-    }
-
-    /// Ends a part that has finished its own tasks: leaves its report, and returns what comes next.
-    ///
-    /// Several processes may find that they are the last; finishing the job is idempotent.
-    pub fn end_part(
-        &self,
-        target: &Location,
-        part: Part,
-        report: &Value,
-    ) -> Result<PartEnd, Error> {
-        if !self.is_under_way(target)? {
-            return Ok(PartEnd::Finished);
-        }
-        self.put_report(target, part, report)?;
-        match self.reports(target)? {
-            Ok(reports) => Ok(PartEnd::Last(reports)),
-            Err(_) if !self.is_under_way(target)? => {
-                self.remove_report(target, part)?;
-                Ok(PartEnd::Finished)
-            }
-            Err(missing) if part == Part::Finish => {
-                Err(JobError::PartsMissing { at: target.to_string(), missing }.into())
-            }
-            Err(missing) => Ok(PartEnd::Waiting(missing)),
-        }
-    }
-
-    /// Writes the report of a part, for the process that finishes the job.
-    fn put_report(&self, target: &Location, part: Part, report: &Value) -> Result<(), Error> {
-        let Part::Of { index, count } = part else { return Ok(()) };
-        let (part, job) = (part.to_string(), &self.state.id);
-        let json = json!({ "shardine_part": part, "job": job, "report": report });
-        let key = target.key(&report_name(index, count))?;
-        target.store.put(&key, format!("{json:#}\n").as_bytes(), Condition::None)?;
-        Ok(())
-    }
-
-    /// The reports of all parts, or the numbers of those that have not finished. One read each.
-    fn reports(&self, target: &Location) -> Result<Result<Vec<Value>, Vec<u32>>, Error> {
-        let count = self.state.parts.unwrap_or(0);
-        let (mut reports, mut missing) = (Vec::new(), Vec::new());
-        for index in 1..=count {
-            let key = target.key(&report_name(index, count))?;
-            let Some(bytes) = target.store.get(&key)? else {
-                missing.push(index);
-                continue;
-            };
-            let damaged = || JobError::Report { report: key.to_string() };
-            let mut json: Value = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
-            if json.get("job").and_then(Value::as_str) != Some(&self.state.id) {
-                // From another job that was here before.
-                missing.push(index);
-                continue;
-            }
-            reports.push(json.get_mut("report").ok_or_else(damaged)?.take());
-        }
-        Ok(if missing.is_empty() { Ok(reports) } else { Err(missing) })
-    }
-
     /// Ends the job once the result is complete and durable: removes the job's leftovers, the
     /// marker last.
     pub fn end(mut self, target: &Location) -> Result<(), Error> {
@@ -643,101 +443,6 @@ impl Drop for Marker {
             && ours(found)
         {
             let _ = self.put(&target, Condition::Unchanged(version));
-        }
-    }
-}
-
-/// The command that a marker names.
-fn command_in(bytes: &[u8]) -> Option<String> {
-    let json: Value = serde_json::from_slice(bytes).ok()?;
-    json.get(COMMAND)?.as_str().filter(|command| is_command(command)).map(str::to_owned)
-}
-
-/// The name of a part's report.
-fn report_name(index: u32, count: u32) -> String {
-    format!(".shardine-part-{index}-of-{count}.json")
-}
-
-/// Whether a name is that of a part's report.
-pub(in crate::jobs) fn is_report(name: &str) -> bool {
-    let rest = name.strip_prefix(".shardine-part-").and_then(|rest| rest.strip_suffix(".json"));
-    let numbers = rest.and_then(|rest| rest.split_once("-of-"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    numbers.is_some_and(|(index, count)| is_number(index) && is_number(count))
-}
-
-/// Removes temporary files of processes that are gone, in a place and all folders below it. A
-/// listing for each folder; nothing for a store without folders.
-pub(in crate::jobs) fn remove_leftovers_below(target: &Location) -> Result<(), Error> {
-    if !target.store.has_folders() {
-        return Ok(());
-    }
-    let mut folders = vec![target.path.clone()];
-    while let Some(folder) = folders.pop() {
-        remove_leftovers(target, folder.as_ref())?;
-        folders.extend(target.store.list(folder.as_ref())?.folders.into_iter().map(Some));
-    }
-    Ok(())
-}
-
-/// Removes temporary files of dead processes.
-pub(in crate::jobs) fn remove_leftovers(
-    target: &Location,
-    folder: Option<&Key>,
-) -> Result<(), Error> {
-    for leftover in target.store.leftovers(folder)? {
-        if leftover.kind == LeftoverKind::Temporary && !leftover.in_use {
-            target.store.remove_leftover(folder, &leftover.name)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const COPY: JobKind = JobKind { marker: ".shardine-copy.json", member: "shardine_copy" };
-
-    fn marker(request: Value) -> Marker {
-        let begun = Map::from_iter([("a/b".to_owned(), json!(u64::MAX))]);
-        let id = "1".to_owned();
-        let state = State { clearing: true, begun, parts: Some(4), finishing: true, id };
-        let source = "s3://b/\"x\"".to_owned();
-        let command = Some("shardine copy a b".to_owned());
-        let (hold, resumed, version) = (None, false, None);
-        Marker { kind: &COPY, source, request, command, state, hold, resumed, version }
-    }
-
-    #[test]
-    fn a_marker_is_read_as_it_was_written() {
-        let parse = |json: Value| Marker::parse(&COPY, json.to_string().as_bytes());
-        for request in [Value::Null, json!({ "shard": [1, 2] })] {
-            let marker = marker(request);
-            assert!(marker.is_begun("a/b", u64::MAX));
-            assert!(!marker.is_begun("a/b", 1) && !marker.is_begun("a", u64::MAX));
-            let (source, request, state, owner) = parse(marker.to_json()).unwrap();
-            assert_eq!(
-                (&source, &request, &state),
-                (&marker.source, &marker.request, &marker.state)
-            );
-            assert!(owner.is_none());
-            let text = marker.to_json().to_string();
-            assert_eq!(command_in(text.as_bytes()), marker.command);
-            for member in ["shardine_copy", "source", "clearing", "begun", "parts"] {
-                let mut json = marker.to_json();
-                json[member] = json!("x");
-                assert_eq!(parse(json).is_some(), member == "source", "{member}");
-            }
-        }
-        assert!(Marker::parse(&COPY, b"{").is_none());
-    }
-
-    #[test]
-    fn reports_of_parts_are_known_by_their_names() {
-        assert!(is_report(&report_name(3, 16)));
-        for name in ["", ".shardine-part-.json", ".shardine-part-1-of-.json", "part-1-of-2.json"] {
-            assert!(!is_report(name), "{name}");
         }
     }
 }

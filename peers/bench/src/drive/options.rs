@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{ASKED_FOR, SUBJECTS};
 use super::plan::{FULL, QUICK, Scale, Variant, Workload};
+use super::{ASKED_FOR, SUBJECTS};
 use crate::Result;
 
 /// The arrays on which system calls are counted unless others are asked for: codecs make none.

@@ -1,5 +1,7 @@
 //! Reads and writes that are stopped.
 
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

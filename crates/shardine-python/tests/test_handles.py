@@ -134,27 +134,33 @@ def test_the_interpreter_runs_while_an_array_is_read(folder):
     assert end - start < 0.02 or sum(start < at < end for at in ticks) >= 3
 
 
+#: A program that is started in the background of a shell ignores Ctrl-C unless it says otherwise.
+LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def interrupted(code, folder, after):
-    """Runs a program, presses Ctrl-C when it says that it begins; how long it then takes."""
+    """Runs a program, presses Ctrl-C when it says that it begins, and how long that would take; that
+    time, how long it then takes, and what it prints."""
     program = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(code), str(folder)],
+        [sys.executable, "-c", LISTEN + textwrap.dedent(code), str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert program.stdout.readline() == "begin\n", program.communicate()
+    begin, _, whole = program.stdout.readline().partition(" ")
+    assert begin == "begin", program.communicate()
     time.sleep(after)
     assert program.poll() is None, "it ended before it could be interrupted"
     start = time.monotonic()
     program.send_signal(signal.SIGINT)
     out, errors = program.communicate(timeout=30)
     took = time.monotonic() - start
-    return took, out, errors
+    return float(whole), took, out, errors
 
 
 #: One read that takes seconds: shards of a slow codec, all with the same bytes.
 LONG_READ = """
-    import pathlib, shutil, sys, numpy as np, shardine
+    import pathlib, shutil, sys, time, numpy as np, shardine
     folder = pathlib.Path(sys.argv[1]) / "a.zarr"
     codecs = [{"name": "bytes", "configuration": {"endian": "little"}},
               {"name": "numcodecs.bz2", "configuration": {"level": 9}}]
@@ -163,7 +169,9 @@ LONG_READ = """
     array[0] = np.random.default_rng(1).integers(0, 900, array.shape[1:], np.uint16)
     for i in range(1, 16):
         shutil.copytree(folder / "c/0", folder / f"c/{i}")
-    print("begin", flush=True)
+    start = time.monotonic()
+    array[0]
+    print("begin", 16 * (time.monotonic() - start), flush=True)
     try:
         array[...]
     except KeyboardInterrupt:
@@ -175,7 +183,9 @@ LONG_WRITE = """
     array = shardine.create(sys.argv[1] + "/a.zarr", (2048, 2048, 16), "uint16",
         chunks=(64, 64, 16), shards=(1024, 1024, 16), codecs="gzip:9")
     value = np.random.default_rng(1).integers(0, 900, array.shape, np.uint16)
-    print("begin", flush=True)
+    start = time.monotonic()
+    array[:1024, :1024] = value[:1024, :1024]
+    print("begin", 4 * (time.monotonic() - start), flush=True)
     try:
         array[...] = value
     except KeyboardInterrupt:
@@ -185,10 +195,10 @@ LONG_WRITE = """
 
 @pytest.mark.parametrize("code", [LONG_READ, LONG_WRITE])
 def test_ctrl_c_ends_a_long_call_and_leaves_nothing_behind(folder, code):
-    took, out, errors = interrupted(code, folder, 0.5)
+    whole, took, out, errors = interrupted(code, folder, 0.5)
     assert out.startswith("interrupted"), (out, errors)
-    # The time that a program takes to end is not ours.
-    assert took < 0.3 + 0.5, took
+    # Long before its end, however busy the machine is. The program's own end is part of it.
+    assert took < whole / 3, (took, whole)
     names = [name for _, _, names in os.walk(folder) for name in names]
     assert all(name == "zarr.json" or name.isdigit() for name in names), names
     array = shardine.open(folder / "a.zarr")

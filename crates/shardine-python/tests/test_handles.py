@@ -138,7 +138,7 @@ def test_the_interpreter_runs_while_an_array_is_read(folder):
 LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
-def interrupted(code, folder, after):
+def interrupted(code, folder):
     """Runs a program, presses Ctrl-C when it says that it begins, and how long that would take; that
     time, how long it then takes, and what it prints."""
     program = subprocess.Popen(
@@ -149,7 +149,7 @@ def interrupted(code, folder, after):
     )
     begin, _, whole = program.stdout.readline().partition(" ")
     assert begin == "begin", program.communicate()
-    time.sleep(after)
+    time.sleep(float(whole) / 4)
     assert program.poll() is None, "it ended before it could be interrupted"
     start = time.monotonic()
     program.send_signal(signal.SIGINT)
@@ -195,7 +195,7 @@ LONG_WRITE = """
 
 @pytest.mark.parametrize("code", [LONG_READ, LONG_WRITE])
 def test_ctrl_c_ends_a_long_call_and_leaves_nothing_behind(folder, code):
-    whole, took, out, errors = interrupted(code, folder, 0.5)
+    whole, took, out, errors = interrupted(code, folder)
     assert out.startswith("interrupted"), (out, errors)
     # Long before its end, however busy the machine is. The program's own end is part of it.
     assert took < whole / 3, (took, whole)

@@ -95,7 +95,11 @@ def dtype(name):
 
 
 def values(rng, dtype, shape):
-    """Random elements."""
+    """Random elements: an array, even without axes."""
+    return np.asarray(_values(rng, dtype, shape), dtype)
+
+
+def _values(rng, dtype, shape):
     if dtype.names is not None:
         made = np.empty(shape, dtype)
         for name in dtype.names:

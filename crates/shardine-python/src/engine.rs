@@ -2,7 +2,7 @@
 //!
 //! Threads do not survive a fork, so a process that was forked starts an engine of its own, and
 //! handles that it has inherited are opened again. Locks here are only taken with the interpreter
-//! lock held, and so does whoever forks: none is ever held in the new process.
+//! lock held, and a fork holds it too, so none is ever held in the new process.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};

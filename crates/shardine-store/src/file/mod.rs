@@ -4,6 +4,7 @@ mod dataset;
 mod disk;
 mod edit;
 mod folder;
+mod helpers;
 mod journal;
 mod leftover;
 mod listing;

@@ -25,6 +25,15 @@ struct Mode {
     owner: Option<(u32, u32)>,
 }
 
+impl Mode {
+    /// What both allow.
+    fn common(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+        let owner = one.owner.filter(|_| one.owner == other.owner);
+        Some(Self { bits: one.bits & other.bits, owner })
+    }
+}
+
 impl Modes {
     /// The modes of an open file.
     pub fn of(file: &File) -> Result<Self, StoreError> {
@@ -36,14 +45,16 @@ impl Modes {
 
     /// Takes one more file or folder into account.
     pub(super) fn add(&mut self, found: &Metadata) {
-        let all = if found.is_dir() { &mut self.folders } else { &mut self.files };
         let (bits, owner) = (found.permissions().mode(), Some((found.uid(), found.gid())));
-        *all = Some(match *all {
-            None => Mode { bits, owner },
-            Some(all) => {
-                Mode { bits: all.bits & bits, owner: all.owner.filter(|_| all.owner == owner) }
-            }
-        });
+        let mode = Some(Mode { bits, owner });
+        let all = if found.is_dir() { &mut self.folders } else { &mut self.files };
+        *all = Mode::common(*all, mode);
+    }
+
+    /// Takes everything into account that another one did.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.files = Mode::common(self.files, other.files);
+        self.folders = Mode::common(self.folders, other.folders);
     }
 
     /// Gives a new file its mode and owner.

@@ -7,7 +7,7 @@ use std::hash::Hasher;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use siphasher::sip::SipHasher13;
 
 use super::disk::{Disk, DiskLook, DiskStep};
 use super::folder::Folder;
+use super::helpers::Helpers;
 use super::lock::leads_to;
 use super::modes::Modes;
 use super::stamp::Stamp;
@@ -59,6 +60,16 @@ pub struct FolderState {
     pub files: u64,
     /// Their total length.
     pub bytes: u64,
+}
+
+impl FolderState {
+    /// Takes what is in another folder into account.
+    fn add(&mut self, other: &Self) {
+        self.fingerprint = self.fingerprint.wrapping_add(other.fingerprint);
+        self.modes.join(&other.modes);
+        self.files += other.files;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
 }
 
 /// Keeps a job from being run twice at the same time, until this is dropped or its process dies.
@@ -530,29 +541,27 @@ impl FileStore {
     /// there.
     pub fn fingerprint_of_moved(&self, folder: &Key, home: &Key) -> Result<u64, StoreError> {
         let (path, home) = (self.path(folder), self.path(home));
-        let mut state = FolderState::default();
-        self.add_state_of(&path, Some(&home), folder.as_str(), 0, &mut state)?;
-        Ok(state.fingerprint)
+        Ok(self.state_inside(&path, Some(&home), folder.as_str(), 0, &Helpers::new())?.fingerprint)
     }
 
     /// The fingerprint, and the other totals collected by the same pass over all files.
     pub fn state_of(&self, folder: &Key) -> Result<FolderState, StoreError> {
-        let mut state = FolderState::default();
-        self.add_state_of(&self.path(folder), None, folder.as_str(), 0, &mut state)?;
-        Ok(state)
+        self.state_inside(&self.path(folder), None, folder.as_str(), 0, &Helpers::new())
     }
 
-    fn add_state_of(
+    fn state_inside(
         &self,
         path: &Path,
         home: Option<&Path>,
         name: &str,
         depth: usize,
-        state: &mut FolderState,
-    ) -> Result<(), StoreError> {
+        helpers: &Helpers,
+    ) -> Result<FolderState, StoreError> {
         check_depth(path, depth)?;
         let disk = &self.0.disk;
         let list = |e| failed("list", path, e);
+        let mut state = FolderState::default();
+        let mut folders = Vec::new();
         for entry in disk.list(path).map_err(list)? {
             let entry = entry.map_err(list)?;
             let file = entry.file_name();
@@ -561,7 +570,6 @@ impl FileStore {
             }
             let wrong = |e| failed("examine", &entry.path(), e);
             let Some(own) = disk.find_link(&entry.path()).map_err(wrong)? else { continue };
-            let inner_home = home.map(|home| home.join(&file));
             let found = if own.is_symlink() {
                 let mut at = entry.path();
                 if let Some(home) = home {
@@ -584,23 +592,29 @@ impl FileStore {
                 own
             };
             state.modes.add(&found);
-            // By the path below the folder, since the folder may be renamed in the meantime.
-            let inside = format!("{}/{}", if depth == 0 { "" } else { name }, file.display());
             if found.is_dir() {
-                let home = inner_home.as_deref();
-                self.add_state_of(&entry.path(), home, &inside, depth + 1, state)?;
+                folders.push(file);
                 continue;
             }
             state.files += 1;
             state.bytes = state.bytes.saturating_add(found.len());
             // The same on every machine and in every release, since it is stored in markers.
             let mut hasher = SipHasher13::new();
-            hasher.write(inside.as_bytes());
+            hasher.write(path_inside(name, depth, &file).as_bytes());
             hasher.write(&Stamp::from(&found).of_bytes());
             // A sum does not depend on the order in which a folder is listed.
             state.fingerprint = state.fingerprint.wrapping_add(hasher.finish());
         }
-        Ok(())
+        let state = Mutex::new(state);
+        helpers.each(folders, &|folder| {
+            let home = home.map(|home| home.join(&folder));
+            let inside = path_inside(name, depth, &folder);
+            let path = path.join(&folder);
+            let found = self.state_inside(&path, home.as_deref(), &inside, depth + 1, helpers)?;
+            state.lock().unwrap_or_else(PoisonError::into_inner).add(&found);
+            Ok(())
+        })?;
+        Ok(state.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Removes temporary files that writers left in a folder and its subfolders. For a caller that
@@ -634,14 +648,34 @@ impl FileStore {
     }
 
     pub(super) fn remove_path(&self, path: &Path) -> Result<(), StoreError> {
+        let found = self.0.disk.find_link(path).map_err(|e| failed("examine", path, e))?;
+        let Some(found) = found else { return Ok(()) };
+        self.remove_found(path, found.is_dir(), &Helpers::new())
+    }
+
+    /// Removes a folder with everything in it, or a file. What disappears meanwhile is removed.
+    fn remove_found(
+        &self,
+        path: &Path,
+        is_folder: bool,
+        helpers: &Helpers,
+    ) -> Result<(), StoreError> {
         let disk = &self.0.disk;
-        let found = match disk.find_link(path).map_err(|e| failed("examine", path, e))? {
-            Some(found) => found,
-            None => return Ok(()),
-        };
-        let removed = if found.is_dir() {
-            for name in self.entries(path)? {
-                self.remove_path(&path.join(name))?;
+        let removed = if is_folder {
+            // The listing says what is a folder, which saves examining each file.
+            let inside = || -> io::Result<Vec<_>> {
+                let each = |entry: io::Result<fs::DirEntry>| {
+                    let entry = entry?;
+                    Ok((entry.path(), entry.file_type()?.is_dir()))
+                };
+                disk.list(path)?.map(each).collect()
+            };
+            match inside() {
+                Err(e) if is_missing(&e) => return Ok(()),
+                Err(e) => return Err(failed("list", path, e)),
+                Ok(inside) => helpers.each(inside, &|(path, is_folder)| {
+                    self.remove_found(&path, is_folder, helpers)
+                })?,
             }
             disk.ask(DiskStep::RemoveFolder { path }).and_then(|()| fs::remove_dir(path))
         } else {
@@ -660,6 +694,12 @@ impl FileStore {
         };
         read().map_err(|e| failed("list", folder, e))
     }
+}
+
+/// The path of something below the folder in which a walk began, which may be renamed in the
+/// meantime.
+fn path_inside(name: &str, depth: usize, file: &OsStr) -> String {
+    format!("{}/{}", if depth == 0 { "" } else { name }, file.display())
 }
 
 /// Where a link at this depth in a folder leads, if it leads out of the folder: `home` is the path

@@ -222,7 +222,8 @@ impl<'a> Transfer<'a> {
 
     /// Publishes and checks all objects that were made.
     pub(super) fn finish(&self) -> Result<(), Error> {
-        self.publisher.finish()?.iter().try_for_each(|note| self.check_made(note))
+        let notes = self.publisher.finish()?;
+        self.context.engine().each_task(notes.iter(), &|note, _| self.check_made(note))
     }
 
     /// The shape of what is made as one: a chunk, or an object that is encoded as a whole.

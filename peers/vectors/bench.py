@@ -172,6 +172,11 @@ class Bench:
             Run(job, "shardine", count, seconds, cpu, peak, stopped, told.get("vertices"))
         )
 
+    def floor(self, job: str, count: int, command: str) -> Run:
+        """What the file system takes for the same files, without a look at what is in them."""
+        seconds, cpu, peak, stopped, _ = measure(["sh", "-c", command], None)
+        return self.note(Run(job, "floor", count, seconds, cpu, peak, stopped))
+
     def note(self, run: Run) -> Run:
         self.runs.append(run)
         times = f"{'>' if run.stopped else ' '}{run.seconds:9.3f} s {run.cpu:9.3f} s"
@@ -258,6 +263,9 @@ def packings(
             else:
                 bench.zarr_vectors(job, store, source, count)
             shutil.rmtree(store)
+        if verb == "shard":
+            store = fresh(begin, bench.data / "scratch")
+            bench.floor(job, count, f"rm -rf '{store}'")
 
 
 JOBS = {
@@ -315,6 +323,10 @@ def compare(bench: Bench, jobs: list[str], rounds: int, count: int) -> None:
                         same_cells(target, plain)
                 else:
                     bench.zarr_vectors(job, target, source, count)
+            if job == "write-plain" and job in jobs:
+                target = bench.data / f"{job}-floor"
+                shutil.rmtree(target, ignore_errors=True)
+                bench.floor(job, count, f"cp -r '{plain}' '{target}' && sync")
         for kind, more in (("read", []), ("box", [BOXED])):
             for form in ("", "-plain"):
                 job = f"{kind}{form}"
@@ -389,7 +401,7 @@ def processor() -> str:
 def row(job: str, runs: list[Run]) -> str:
     sides = {
         who: [run for run in runs if run.job == job and run.who == who]
-        for who in ("shardine", "zarr-vectors")
+        for who in (*SIDES, "floor")
     }
     middle = {
         who: [
@@ -408,7 +420,8 @@ def row(job: str, runs: list[Run]) -> str:
         seconds, cpu, peak = middle[who]
         mark = "> " if who == "zarr-vectors" and stopped else ""
         cells += [f"{mark}{seconds:.3g}", f"{mark}{cpu:.3g}", f"{peak:.0f}"]
-    if len(middle) == 2:
+    cells.append(f"{middle['floor'][0]:.3g}" if "floor" in middle else "")
+    if {*SIDES} <= {*middle}:
         ratio = middle["zarr-vectors"][0] / middle["shardine"][0]
         cells.append(f"{'> ' if stopped else ''}{ratio:.3g}")
     else:
@@ -439,8 +452,11 @@ fresh copy. In the first round the cells that shardine writes are compared with 
 zarr-vectors is stopped after {limit:g} s of a job (`>`). Its `unshard_store` takes time that grows with the square of the number of
 cells; the small store shows it to its end.
 
-| job | zarr-vectors s | CPU s | peak MiB | shardine s | CPU s | peak MiB | ratio |
-|---|---|---|---|---|---|---|---|
+Where the file system decides, its floor stands beside it: for writing without shards `cp -r` of the same files and `sync`; for sharding
+in place `rm -rf` of the files that shards replace, which is the last and longest part of that job.
+
+| job | zarr-vectors s | CPU s | peak MiB | shardine s | CPU s | peak MiB | floor s | ratio |
+|---|---|---|---|---|---|---|---|---|
 """
 
 CURVE = """

@@ -11,6 +11,9 @@ use crate::StoreError;
 /// processors.
 const HELPERS: usize = 15;
 
+/// Items that are worth one more thread. Most folders that jobs remove have a handful of files.
+const WORTH_A_THREAD: usize = 4;
+
 /// Threads that one walk may still start, whatever the depth at which it is.
 pub(super) struct Helpers(AtomicUsize);
 
@@ -28,7 +31,7 @@ impl Helpers {
         items: Vec<T>,
         work: &(dyn Fn(T) -> Result<(), StoreError> + Sync),
     ) -> Result<(), StoreError> {
-        let others = items.len().saturating_sub(1);
+        let wanted = items.len() / WORTH_A_THREAD;
         let items = Mutex::new(items.into_iter());
         let (has_failed, first) = (AtomicBool::new(false), Mutex::new(None));
         let run = || {
@@ -42,7 +45,7 @@ impl Helpers {
             }
         };
         thread::scope(|scope| {
-            for _ in 0..others {
+            for _ in 0..wanted {
                 if !self.take() {
                     break;
                 }

@@ -195,11 +195,34 @@ def plan(key: Any, shape: tuple[int, ...], *, first: bool = False) -> Plan:
             axis += item.ndim
             continue
         else:
-            parts.append(_Array(axis, _bounded(item, axis, shape[axis])))
+            parts.append(_Array(axis, item))
         axis += 1
-    arranged = _arranged(parts, integers, backwards, first)
+    arranged = _arranged(_in_bounds(parts, shape), integers, backwards, first)
     is_array = any(item is Ellipsis for item in key) if isinstance(key, tuple) else key is Ellipsis
     return arranged._replace(single=arranged.shape == () and not is_array)
+
+
+def _in_bounds(
+    parts: list[_Slice | _New | _Ellipsis | _Array], shape: tuple[int, ...]
+) -> list[_Slice | _New | _Ellipsis | _Array]:
+    """The parts, with positions counted from the beginning.
+
+    Positions that are broadcast to nothing, as by a scalar `False`, may be out of bounds: numpy
+    never looks at them, except at integers.
+    """
+    arrays = [part.positions for part in parts if isinstance(part, _Array)]
+    if 0 in _broadcast(arrays):
+        # Their values do not count any more, but their shapes do.
+        return [
+            _Array(part.axis, np.zeros_like(part.positions)) if isinstance(part, _Array) else part
+            for part in parts
+        ]
+    return [
+        _Array(part.axis, _bounded(part.positions, part.axis, shape[part.axis]))
+        if isinstance(part, _Array) and part.axis is not None
+        else part
+        for part in parts
+    ]
 
 
 def _arranged(

@@ -22,6 +22,7 @@ WORKLOADS = {
     "W2b": "read the whole array into the caller's buffer",
     "W2F": "read the whole array into the caller's buffer, in Fortran order",
     "W3": "read shard by shard into one buffer",
+    "W4": "read 2,000 random inner chunks, one by one, no index cache",
     "W4b": "read 2,000 random inner chunks, one by one, index cached",
     "W5": "read 100 random unaligned boxes of 100^3",
     "W6": "update one random inner chunk, 8 times",
@@ -82,7 +83,7 @@ def main() -> None:
         "# Benchmark from Python",
         "",
         f"Made by `{arguments.command}` on {record['date']}: {record['processor']}, "
-        f"{record['cores']} cores, {record['memory_gib']} GiB, Linux {record['kernel']}.",
+        f"{record['cores']} cores, {record['memory_gib']} GiB, {record['kernel']}.",
         f"{record['repeats']} repeats, data and rules as in [README.md](README.md).",
         "",
         f"Compared: {compared}. The first is the engine without Python.",

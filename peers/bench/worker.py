@@ -134,7 +134,9 @@ class Shardine:
         self.shardine = shardine
         self.job = job
         self.version = "shardine " + shardine.__version__
-        shardine.configure(threads=job["threads"])
+        shardine.configure(
+            threads=job["threads"], index_cache=None if job["index_cache"] else 0
+        )
 
     def open(self, path):
         self.array = self.shardine.open(path)

@@ -123,11 +123,6 @@ cargo xtask <command>
       The same workloads from Python: the package beside TensorStore, zarr-python with and without
       zarrs, and the engine itself, in one run; the report is docs/bench/python.md.
 
-  bench --python [--quick] [--only W2,W5] [--codec zstd,...] [--repeats N] [--min-seconds S]
-        [--out FOLDER]
-      The same workloads from Python: the package beside TensorStore, zarr-python with and without
-      zarrs, and the engine itself, in one run; the report is docs/bench/python.md.
-
   bench --instructions [--accept]
       Counts the instructions of hot paths under valgrind, and fails if one takes more than
       docs/bench/instructions.json says. --accept stores the new numbers there.

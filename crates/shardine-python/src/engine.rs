@@ -70,12 +70,20 @@ fn start(py: Python<'_>, options: &EngineOptions) -> PyResult<Arc<Engine>> {
 
 /// Sets how many threads and how much memory are used by what is opened from now on.
 #[pyfunction]
-#[pyo3(signature = (threads, memory), name = "_configure")]
-pub fn configure(py: Python<'_>, threads: usize, memory: Option<u64>) -> PyResult<()> {
+#[pyo3(signature = (threads, memory, index_cache), name = "_configure")]
+pub fn configure(
+    py: Python<'_>,
+    threads: usize,
+    memory: Option<u64>,
+    index_cache: Option<u64>,
+) -> PyResult<()> {
     let mut options = EngineOptions::new().threads(threads);
     if let Some(memory) = memory {
         // As for the command line, an eighth is for file buffers and the program itself.
         options = options.memory(memory - memory / 8);
+    }
+    if let Some(bytes) = index_cache {
+        options = options.index_cache(bytes);
     }
     let new = start(py, &options)?;
     *ENGINE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Inherited::new(new));

@@ -315,10 +315,16 @@ def test_storage_that_fails_is_an_os_error(folder):
             shardine.create(folder / "a", (3,), "uint8")
 
 
-def test_configuration_is_checked():
+def test_configuration_is_checked(folder):
     with pytest.raises(ValueError, match="memory=5"):
         shardine.configure(memory=5)
     with pytest.raises(shardine.ShardineError, match="5000 worker threads"):
         shardine.configure(threads=5000)
+    with pytest.raises(ValueError, match="index_cache=-1"):
+        shardine.configure(index_cache=-1)
     shardine.configure(threads=2, memory=32 << 20)
+    shardine.configure(index_cache=0)
+    again = shardine.create(folder / "no-cache.zarr", (8,), "uint8", chunks=2, shards=4)
+    again[...] = range(8)
+    assert shardine.open(folder / "no-cache.zarr")[...].tolist() == list(range(8))
     shardine.configure()

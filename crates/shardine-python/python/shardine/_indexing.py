@@ -394,7 +394,9 @@ def _get_variable(array: Array, plan: Plan) -> np.ndarray[Any, Any]:
         counts = tuple(last - first + 1 for first, last in zip(low, high, strict=True))
         box = [(at, 1, count) for at, count in zip(low, counts, strict=True)]
         around = _elements(array, array._read_variable(box), counts)
-        found = around[tuple(positions - at for positions, at in zip(mesh, low, strict=True))]
+        # The ellipsis keeps an array of no dimensions an array.
+        picked = [positions - at for positions, at in zip(mesh, low, strict=True)]
+        found = around[(*picked, ...)]
     if plan.reversed:
         found = found[_flipped(found.ndim, plan.reversed)]
     return _reshaped(found, plan)
@@ -449,7 +451,8 @@ def _spread(value: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
     if plan.single and given != ():
         raise ValueError("setting an array element with a sequence.")
     while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0]
+        # An index would make the last one a scalar, and a scalar of text is as wide as its text.
+        value = value.reshape(value.shape[1:])
     try:
         value = np.broadcast_to(value, shape)
     except ValueError:

@@ -394,9 +394,10 @@ def _get_variable(array: Array, plan: Plan) -> np.ndarray[Any, Any]:
         counts = tuple(last - first + 1 for first, last in zip(low, high, strict=True))
         box = [(at, 1, count) for at, count in zip(low, counts, strict=True)]
         around = _elements(array, array._read_variable(box), counts)
-        # The ellipsis keeps an array of no dimensions an array.
         picked = [positions - at for positions, at in zip(mesh, low, strict=True)]
-        found = around[(*picked, ...)]
+        # The ellipsis keeps an array of no dimensions an array.
+        key: tuple[Any, ...] = (*picked, ...)
+        found = around[key]
     if plan.reversed:
         found = found[_flipped(found.ndim, plan.reversed)]
     return _reshaped(found, plan)

@@ -56,9 +56,11 @@ fn parse_items(items: &[Bound<'_, PyAny>], shape: &[u64]) -> PyResult<Option<Bas
                 let (range, reversed) = range_of(slice, len)?;
                 axes.push(range);
                 dimensions.push(Dimension::Axis { axis, reversed });
-            } else if let Some(at) = integer(item)? {
-                axes.push(Axis { start: position(at, axis, len)?, step: 1, count: 1 });
+            } else if let Some(start) = integer(item)?.and_then(|at| position(at, len)) {
+                axes.push(Axis { start, step: 1, count: 1 });
             } else {
+                // Out of bounds here, too: a mask further on may cover several axes, and then this
+                // is the index of another one.
                 return Ok(None);
             }
         }
@@ -79,13 +81,10 @@ fn integer(item: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     Ok(item.extract().ok())
 }
 
-/// An index counted from the beginning.
-fn position(at: i64, axis: usize, len: u64) -> PyResult<u64> {
+/// An index counted from the beginning; `None` if it is out of bounds.
+fn position(at: i64, len: u64) -> Option<u64> {
     let from_start = if at < 0 { len.checked_add_signed(at) } else { Some(at.unsigned_abs()) };
-    from_start.filter(|&at| at < len).ok_or_else(|| {
-        let message = format!("index {at} is out of bounds for axis {axis} with size {len}");
-        PyIndexError::new_err(message)
-    })
+    from_start.filter(|&at| at < len)
 }
 
 /// The elements of a slice in ascending order, and whether that is the reverse of the slice's own.

@@ -125,6 +125,16 @@ def test_random_selections_and_assignments_of_strings(folder, cases, seed):
         assert np.array_equal(array[...], memory), (case, key)
 
 
+def test_an_integer_before_a_mask_of_two_axes_belongs_to_the_axis_before_them(folder):
+    array = shardine.create(folder / "a.zarr", (12, 3, 4), "uint8")
+    memory = np.arange(array.size, dtype=np.uint8).reshape(array.shape)
+    array[...] = memory
+    mask = memory[0] % 3 == 0
+    assert np.array_equal(array[..., -5, mask], memory[..., -5, mask])
+    with pytest.raises(IndexError, match="index 3 is out of bounds for axis 1 with size 3"):
+        array[0, 3]
+
+
 def test_bytes_of_any_length_are_objects(folder):
     array = shardine.create(folder / "b.zarr", (4,), bytes, chunks=2)
     array[1:3] = [b"\x00\xff", b""]

@@ -474,7 +474,8 @@ def _unfolded(value: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
         return value
     if not any(value.strides):
         # One element for all: there is no need to repeat it.
-        return np.broadcast_to(value[(slice(1),) * value.ndim].reshape(()), plan.counts)
+        first: tuple[Any, ...] = (*(slice(1),) * value.ndim, ...)
+        return np.broadcast_to(value[first].reshape(()), plan.counts)
     return value.reshape(plan.counts)
 
 

@@ -236,8 +236,13 @@ fn report<'py>(py: Python<'py>, report: &WriteReport) -> PyResult<Bound<'py, PyD
 }
 
 /// The options of a write.
-fn write_options(py: Python<'_>, strategy: Option<&str>) -> PyResult<WriteOptions> {
+fn write_options(
+    py: Python<'_>,
+    strategy: Option<&str>,
+    store_empty: bool,
+) -> PyResult<WriteOptions> {
     let mut options = WriteOptions::new();
+    options.store_empty = store_empty;
     if let Some(name) = strategy {
         options.strategy = match name {
             "auto" => Strategy::Auto,
@@ -364,6 +369,12 @@ impl ArrayBase {
         Ok(self.open(py)?.array.axis_names().map(<[Option<String>]>::to_vec))
     }
 
+    /// Whether its store is on this machine.
+    #[getter]
+    fn _is_local(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.open(py)?.array.location().store.read_cost().local)
+    }
+
     /// Bytes of a fill element, or of a variable-length one.
     #[getter]
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
@@ -477,19 +488,20 @@ impl ArrayBase {
     }
 
     /// Writes an array in memory, whose axes are those of the array, to a range of each.
-    #[pyo3(signature = (axes, value, strategy=None))]
+    #[pyo3(signature = (axes, value, strategy=None, store_empty=false))]
     fn _write<'py>(
         &self,
         py: Python<'py>,
         axes: Vec<AxisTuple>,
         value: &Bound<'_, PyUntypedArray>,
         strategy: Option<&str>,
+        store_empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let open = self.open(py)?;
         open.check_fixed()?;
         let selection = open.selection(&axes)?;
         check_counts(value, selection.axes.iter().map(|axis| axis.count))?;
-        let options = write_options(py, strategy)?;
+        let options = write_options(py, strategy, store_empty)?;
         if selection.is_empty() {
             return report(py, &WriteReport::default());
         }
@@ -510,7 +522,7 @@ impl ArrayBase {
         py: Python<'py>,
         strategy: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        write_options(py, strategy)?;
+        write_options(py, strategy, false)?;
         report(py, &WriteReport::default())
     }
 
@@ -533,19 +545,20 @@ impl ArrayBase {
     }
 
     /// Writes an array in memory to picked elements, one axis for each pick.
-    #[pyo3(signature = (picks, value, strategy=None))]
+    #[pyo3(signature = (picks, value, strategy=None, store_empty=false))]
     fn _write_picks<'py>(
         &self,
         py: Python<'py>,
         picks: Vec<PickTuple<'_>>,
         value: &Bound<'_, PyUntypedArray>,
         strategy: Option<&str>,
+        store_empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let open = self.open(py)?;
         open.check_fixed()?;
         let picks = picks.iter().map(PickTuple::pick).collect::<PyResult<Vec<_>>>()?;
         check_counts(value, picks.iter().map(Pick::count))?;
-        let options = write_options(py, strategy)?;
+        let options = write_options(py, strategy, store_empty)?;
         let Memory { bytes, place } =
             // SAFETY: as in `_write`.
             unsafe { memory::shared(value, open.element) }?;
@@ -585,10 +598,12 @@ impl ArrayBase {
     }
 
     /// Writes elements of variable length to ranges, each as UTF-8 or bytes in C order.
+    #[pyo3(signature = (parts, store_empty=false))]
     fn _write_variable<'py>(
         &self,
         py: Python<'py>,
         parts: Vec<(Vec<AxisTuple>, Vec<Bound<'py, PyAny>>)>,
+        store_empty: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
         let open = self.open(py)?;
         let mut regions = Vec::with_capacity(parts.len());
@@ -609,12 +624,13 @@ impl ArrayBase {
         if regions.is_empty() {
             return report(py, &WriteReport::default());
         }
+        let options = write_options(py, None, store_empty)?;
         let done = open.run(py, u64::MAX, SHORT_WRITE, |array| {
             let parts: Vec<(&Region, ElementsRef<'_>)> = regions
                 .iter()
                 .map(|(region, elements)| (region, ElementsRef::Variable(elements)))
                 .collect();
-            array.write_many_elements(&parts, &WriteOptions::new())
+            array.write_many_elements(&parts, &options)
         })?;
         report(py, &done)
     }

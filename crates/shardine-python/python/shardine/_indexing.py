@@ -403,18 +403,25 @@ def _get_variable(array: Array, plan: Plan) -> np.ndarray[Any, Any]:
     return _reshaped(found, plan)
 
 
-def assign(array: Array, plan: Plan, value: Any, strategy: str | None = None) -> dict[str, int]:
+def assign(
+    array: Array,
+    plan: Plan,
+    value: Any,
+    strategy: str | None = None,
+    *,
+    store_empty: bool = False,
+) -> dict[str, int]:
     """Writes a value to what a plan selects, broadcast and converted as numpy does."""
     if array._variable is not None:
-        return _assign_variable(array, plan, value)
+        return _assign_variable(array, plan, value, store_empty)
     value = _spread(converted(value, array.dtype), plan)
     if value.size == 0:
         return array._write_nothing(strategy)
     value = as_stored(value)
     ranges = plan.ranges
     if ranges is None:
-        return array._write_picks(plan.picks, value, strategy)
-    return array._write(ranges, value, strategy)
+        return array._write_picks(plan.picks, value, strategy, store_empty)
+    return array._write(ranges, value, strategy, store_empty)
 
 
 def as_stored(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -479,7 +486,9 @@ def _unfolded(value: np.ndarray[Any, Any], plan: Plan) -> np.ndarray[Any, Any]:
     return value.reshape(plan.counts)
 
 
-def _assign_variable(array: Array, plan: Plan, value: Any) -> dict[str, int]:
+def _assign_variable(
+    array: Array, plan: Plan, value: Any, store_empty: bool
+) -> dict[str, int]:
     kind = str if array._variable == "string" else bytes
     given = np.asarray(value)
     if given.dtype != object:
@@ -492,7 +501,7 @@ def _assign_variable(array: Array, plan: Plan, value: Any) -> dict[str, int]:
         return array._write_variable([])
     ranges = plan.ranges
     if ranges is not None:
-        return array._write_variable([(ranges, spread.reshape(-1).tolist())])
+        return array._write_variable([(ranges, spread.reshape(-1).tolist())], store_empty)
     mesh = [
         np.broadcast_to(positions, plan.counts).reshape(-1).tolist()
         for positions in _mesh(plan, array.ndim)
@@ -501,4 +510,4 @@ def _assign_variable(array: Array, plan: Plan, value: Any) -> dict[str, int]:
         ([(at, 1, 1) for at in position], [element])
         for *position, element in zip(*mesh, spread.reshape(-1).tolist(), strict=True)
     ]
-    return array._write_variable(parts)
+    return array._write_variable(parts, store_empty)

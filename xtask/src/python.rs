@@ -95,7 +95,33 @@ pub fn build() -> Result<PathBuf> {
     let library = target_dir().join("debug/lib_shardine.so");
     let module = made.join("shardine/_shardine.abi3.so");
     fs::copy(&library, module).attempt(library.display())?;
+    announce(&made)?;
     Ok(made)
+}
+
+/// Writes what an installation would have about the package, so that others find its entry points.
+fn announce(made: &Path) -> Result {
+    let project = root().join(CRATE).join("pyproject.toml");
+    let project = fs::read_to_string(&project).attempt(project.display())?;
+    let mut entries = String::new();
+    for group in project.split("\n[project.entry-points.").skip(1) {
+        let group = group.split("\n[").next().unwrap_or(group);
+        let (name, lines) = group.split_once('\n').unwrap_or((group, ""));
+        let name = name.trim_matches([']', '"']);
+        // Without the quotes of TOML around what each name stands for.
+        entries += &format!("[{name}]\n{}\n", lines.trim().replace('"', ""));
+    }
+    let about = made.join("shardine-0.dist-info");
+    fs::create_dir_all(&about).attempt(about.display())?;
+    let files = [
+        ("METADATA", "Metadata-Version: 2.1\nName: shardine\nVersion: 0\n"),
+        ("entry_points.txt", entries.as_str()),
+    ];
+    for (name, content) in files {
+        let path = about.join(name);
+        fs::write(&path, content).attempt(path.display())?;
+    }
+    Ok(())
 }
 
 /// Copies the source files of a folder and of those below it.

@@ -32,6 +32,12 @@ def plan_of(
     return _lists(items, position, shape, drop_axes)
 
 
+def _plan(picks: list[Range | Points]) -> Plan:
+    """A plan whose result has a dimension for each pick."""
+    plan = Plan(picks, (), ())
+    return plan._replace(shape=plan.counts)
+
+
 def _tuple(selection: Any) -> tuple[Any, ...]:
     return selection if isinstance(selection, tuple) else (selection,)
 
@@ -63,8 +69,7 @@ def _box(
         chunks *= min(high[axis] - low[axis] + 1, count)
     if chunks != len(items):
         raise ValueError("the parts of a selection do not make a whole")
-    shape_of = tuple(pick[3] for pick in picks)  # type: ignore[misc]
-    return Plan(picks, (), shape_of), (*place, ...)
+    return _plan(picks), (*place, ...)
 
 
 def _points(
@@ -86,8 +91,7 @@ def _points(
         # In the order in memory: then nothing needs to be moved afterwards.
         along[order - low] = np.concatenate(parts)
         positions.append(along)
-    plan = Plan([(tuple(range(len(shape))), positions)], (), (count,))
-    return plan, (slice(low, low + count),)
+    return _plan([(tuple(range(len(shape))), positions)]), (slice(low, low + count),)
 
 
 def _lists(
@@ -130,8 +134,7 @@ def _lists(
         picks.append(_pick(axis, along.astype(np.uint64)))
     if chunks != len(items):
         raise ValueError("the parts of a selection do not make a whole")
-    counts = tuple(pick[3] if len(pick) == 4 else len(pick[1][0]) for pick in picks)
-    return Plan(picks, (), counts), tuple(place)
+    return _plan(picks), tuple(place)
 
 
 def _along(chosen: Any, length: int | None) -> np.ndarray[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from zarr.storage import LocalStore
+from zarr.storage import FsspecStore, LocalStore
 
 from . import _places
 
@@ -37,4 +37,25 @@ def place_of(store: Any) -> Place | None:
     """
     if type(store) is LocalStore:
         return Place(os.path.join(os.getcwd(), store.root), {})
+    if type(store) is FsspecStore:
+        return _fsspec_place(store)
+    if type(store).__module__ == "zarr.storage._obstore":
+        return _obstore_place(store)
     return None
+
+
+def _fsspec_place(store: Any) -> Place | None:
+    """A folder of this machine, which fsspec wraps to make it asynchronous."""
+    inner = getattr(store.fs, "sync_fs", store.fs)
+    if type(inner).__name__ == "LocalFileSystem" and type(inner).__module__.startswith("fsspec."):
+        return Place(os.path.join("/", store.path), {})
+    return None
+
+
+def _obstore_place(store: Any) -> Place | None:
+    """A folder of this machine."""
+    inner = getattr(store, "store", None)
+    if type(inner).__name__ != "LocalStore" or not type(inner).__module__.startswith("obstore"):
+        return None
+    prefix = getattr(inner, "prefix", None)
+    return None if prefix is None else Place(os.fspath(prefix), {})

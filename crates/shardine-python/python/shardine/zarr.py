@@ -24,7 +24,7 @@ import asyncio
 import functools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,7 +81,7 @@ class ShardinePipeline(CodecPipeline):
         self._opened: dict[tuple[Any, ...], Array | _Declined] = {}
 
     @classmethod
-    def from_array_metadata_and_store(  # type: ignore[override]
+    def from_array_metadata_and_store(
         cls, array_metadata: Any, store: Store
     ) -> ShardinePipeline:
         if isinstance(array_metadata, ArrayV2Metadata):
@@ -105,7 +105,7 @@ class ShardinePipeline(CodecPipeline):
 
     # What has nothing to do with stores is left to zarr-python.
 
-    def evolve_from_array_spec(self, array_spec: ArraySpec) -> ShardinePipeline:  # type: ignore[override]
+    def evolve_from_array_spec(self, array_spec: ArraySpec) -> ShardinePipeline:
         return type(self)(self._own.evolve_from_array_spec(array_spec), self._keys)
 
     @property
@@ -168,9 +168,9 @@ class ShardinePipeline(CodecPipeline):
             work, size = self._reader(items, out, drop_axes)
         except _Declined as declined:
             _tell(declined)
-            # Before 3.3 it returned nothing.
-            found: Any = await self._own.read(items, out, drop_axes)
-            return found or ()
+            own: Any = self._own
+            # Before 3.3 it returns nothing.
+            return await own.read(items, out, drop_axes) or ()
         await _run(work, size)
         return ({"status": "present"},) * len(items)
 
